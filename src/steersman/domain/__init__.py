@@ -1,0 +1,1 @@
+"""What Steersman talks about: catalogues, states, records. Standard library and NumPy only."""

@@ -1,0 +1,188 @@
+"""Every error that Steersman raises, in one tree.
+
+SteersmanError
+├── InvalidInputError            what the caller gave is wrong
+│   ├── InvalidActionError       feasible ids: unknown, empty, repeated
+│   ├── InvalidStateError        a factor, value or index outside the declared space
+│   ├── InvalidRewardError       a reward outside the tenant's range, or not finite
+│   ├── InvalidSpecError         a tenant, base or catalogue declaration
+│   ├── InvalidTableError        an imported table of learning
+│   ├── InvalidRowError          a teacher row, its sidecar or its file
+│   └── InvalidCheckpointError   a checkpoint file that is damaged or hostile
+│       └── BindingMismatchError a sound checkpoint that was made for something else
+├── NotFoundError                no such tenant, base, version, decision or episode
+├── ConflictError                the id is taken, with other content
+│   ├── EpisodeClosedError       a decide in an episode that is closed
+│   ├── DecisionVoidError        a reward for a decision that was taken back
+│   ├── DecisionLearnedError     a void of a decision that was learned from
+│   ├── TenantRetiredError       a decide or change of a retired tenant
+│   └── OutputExistsError        a file that is there already
+├── StoreError                   the database
+│   ├── StoreUnavailableError    not reachable, stopped, busy beyond patience
+│   ├── StoreFullError           no room to write
+│   ├── StoreCorruptError        what is stored contradicts itself
+│   ├── SchemaError              the schema is older or newer than this release
+│   └── UnsupportedStoreError    a database or file system that cannot be used safely
+├── FitError                     a fit that cannot go on
+│   └── DeviceUnavailableError   the device asked for is not there
+└── MissingExtraError            an optional package is not installed
+
+The docstring of a class is its default message; the fields of an instance carry the facts.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+__all__ = [
+    "BindingMismatchError",
+    "ConflictError",
+    "DecisionLearnedError",
+    "DecisionVoidError",
+    "DeviceUnavailableError",
+    "EpisodeClosedError",
+    "FitError",
+    "InvalidActionError",
+    "InvalidCheckpointError",
+    "InvalidInputError",
+    "InvalidRewardError",
+    "InvalidRowError",
+    "InvalidSpecError",
+    "InvalidStateError",
+    "InvalidTableError",
+    "MissingExtraError",
+    "NotFoundError",
+    "OutputExistsError",
+    "SchemaError",
+    "SteersmanError",
+    "StoreCorruptError",
+    "StoreError",
+    "StoreFullError",
+    "StoreUnavailableError",
+    "TenantRetiredError",
+    "UnsupportedStoreError",
+]
+
+
+class SteersmanError(Exception):
+    """Steersman could not do what was asked."""
+
+    def __init__(self, message: str | None = None, *, where: str | None = None, hint: str | None = None) -> None:
+        """Take the `message` (default: the class's docstring), `where` it happened and a `hint` what to do next."""
+        self.message = message if message is not None else inspect.getdoc(type(self)) or ""
+        self.where = where
+        self.hint = hint
+        super().__init__(self.message)
+
+    def __str__(self) -> str:
+        """Return `where: message`, and the hint in a sentence of its own."""
+        text = f"{self.where}: {self.message}" if self.where else self.message
+        return f"{text} ({self.hint})" if self.hint else text
+
+
+class InvalidInputError(SteersmanError):
+    """The input is not valid."""
+
+
+class InvalidActionError(InvalidInputError):
+    """The feasible actions are not valid."""
+
+
+class InvalidStateError(InvalidInputError):
+    """The state is not in the declared state space."""
+
+
+class InvalidRewardError(InvalidInputError):
+    """The reward is not valid."""
+
+
+class InvalidSpecError(InvalidInputError):
+    """The declaration is not valid."""
+
+
+class InvalidTableError(InvalidInputError):
+    """The imported table is not valid."""
+
+
+class InvalidRowError(InvalidInputError):
+    """The teacher row is not valid."""
+
+
+class InvalidCheckpointError(InvalidInputError):
+    """The checkpoint is not valid."""
+
+
+class BindingMismatchError(InvalidCheckpointError):
+    """The checkpoint was made for something else."""
+
+
+class NotFoundError(SteersmanError):
+    """There is no such thing."""
+
+
+class ConflictError(SteersmanError):
+    """The id is taken by something with other content."""
+
+
+class EpisodeClosedError(ConflictError):
+    """The episode is closed."""
+
+
+class DecisionVoidError(ConflictError):
+    """The decision was taken back and cannot be rewarded."""
+
+
+class DecisionLearnedError(ConflictError):
+    """The decision was learned from and cannot be taken back."""
+
+
+class TenantRetiredError(ConflictError):
+    """The tenant is retired."""
+
+
+class OutputExistsError(ConflictError):
+    """The output exists already."""
+
+
+class StoreError(SteersmanError):
+    """The database could not do what was asked."""
+
+
+class StoreUnavailableError(StoreError):
+    """The database cannot be reached; nothing was acknowledged, and the same call may be made again."""
+
+
+class StoreFullError(StoreError):
+    """The database has no room to write; nothing of this call was kept."""
+
+
+class StoreCorruptError(StoreError):
+    """What is stored contradicts itself."""
+
+
+class SchemaError(StoreError):
+    """The database schema does not fit this release."""
+
+
+class UnsupportedStoreError(StoreError):
+    """This database cannot be used safely."""
+
+
+class FitError(SteersmanError):
+    """The fit could not go on."""
+
+
+class DeviceUnavailableError(FitError):
+    """The device is not available."""
+
+
+class MissingExtraError(SteersmanError):
+    """An optional package is not installed."""
+
+    def __init__(self, extra: str, *, purpose: str) -> None:
+        """Name the `extra` and the `purpose` that needs it; the message tells the command that installs it."""
+        super().__init__(
+            f"{purpose} needs the extra '{extra}', which is not installed",
+            hint=f"install it with: pip install 'steersman[{extra}]'",
+        )
+        self.extra = extra
