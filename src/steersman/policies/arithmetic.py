@@ -11,8 +11,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from math import fsum, log, sqrt
+from operator import add
 
 __all__ = [
+    "draw_from_mixture",
     "draw_uniform",
     "further_step_size",
     "greedy_by_ucb",
@@ -22,8 +24,6 @@ __all__ = [
     "maximisers",
     "mixture",
     "one_step_target",
-    "pick",
-    "propensity_of",
     "q_update",
     "step_size",
     "ucb_bonuses",
@@ -33,6 +33,8 @@ __all__ = [
 def maximisers(values: Sequence[float]) -> list[int]:
     """Return the positions of the largest of `values` ([F] float64), ascending."""
     best = max(values)
+    if values.count(best) == 1:
+        return [values.index(best)]
     return [index for index, value in enumerate(values) if value == best]
 
 
@@ -47,9 +49,13 @@ def ucb_bonuses(evidence: Sequence[float], scale: float) -> list[float]:
     UCB1 (Auer, Cesa-Bianchi, Fischer 2002, figure 1) has scale sqrt(2) for rewards in [0, 1]; `scale` is
     c times the width of the reward range. Fractional evidence can sum to less than 1: ln N counts as 0 then.
     """
-    total = fsum(evidence)
-    log_total = log(total) if total > 1.0 else 0.0
+    log_total = _log_evidence(evidence)
     return [scale * sqrt(log_total / n) for n in evidence]
+
+
+def _log_evidence(evidence: Sequence[float]) -> float:
+    total = fsum(evidence)
+    return log(total) if total > 1.0 else 0.0
 
 
 def greedy_by_ucb(
@@ -59,14 +65,11 @@ def greedy_by_ucb(
 
     `q`, `visits`, `borrowed`: [F]; evidence is visits + borrowed, and the score is q plus the bonus.
     """
-    evidence = [count + weight for count, weight in zip(visits, borrowed, strict=True)]
+    evidence = list(map(add, visits, borrowed)) if any(borrowed) else visits
     if 0 in evidence:
         return [index for index, n in enumerate(evidence) if n == 0]
-    total = fsum(evidence)
-    log_total = log(total) if total > 1.0 else 0.0
-    scores = [value + scale * sqrt(log_total / n) for value, n in zip(q, evidence, strict=True)]
-    best = max(scores)
-    return [index for index, score in enumerate(scores) if score == best]
+    log_total = _log_evidence(evidence)
+    return maximisers([value + scale * sqrt(log_total / n) for value, n in zip(q, evidence, strict=True)])
 
 
 def greedy_by_value(q: Sequence[float], updates: Sequence[int], borrowed: Sequence[float]) -> list[int]:
@@ -79,12 +82,6 @@ def greedy_by_value(q: Sequence[float], updates: Sequence[int], borrowed: Sequen
         return list(range(len(q)))
     best = max([q[index] for index in known])
     return [index for index in known if q[index] == best]
-
-
-def propensity_of(position: int, greedy: Sequence[int], size: int, epsilon: float) -> float:
-    """Return the probability of `position` under `mixture`, without building the rest of it."""
-    share = epsilon / size
-    return (1.0 - epsilon) / len(greedy) + share if position in greedy else share
 
 
 def mixture(greedy: Sequence[int], size: int, epsilon: float) -> list[float]:
@@ -100,20 +97,23 @@ def mixture(greedy: Sequence[int], size: int, epsilon: float) -> list[float]:
     return probabilities
 
 
-def pick(probabilities: Sequence[float], u: float) -> int:
-    """Return the first position whose cumulative probability exceeds `u` in [0, 1): the inverse CDF.
+def draw_from_mixture(greedy: Sequence[int], size: int, epsilon: float, u: float) -> int:
+    """Return the position that `u` in [0, 1) falls on: the inverse of the cumulative `mixture`.
 
-    Rounding can leave the whole sum a hair below `u`; the last position of positive probability is played then.
+    The cumulative probability up to and with position i is (i + 1) * epsilon / size, plus (1 - epsilon) / G for
+    each of the G greedy positions up to i; only the greedy ones need a look.
     """
-    total = 0.0
-    last = 0
-    for index, probability in enumerate(probabilities):
-        if probability > 0.0:
-            total += probability
-            if u < total:
-                return index
-            last = index
-    return last
+    share = epsilon / size
+    bonus = (1.0 - epsilon) / len(greedy)
+    for rank, index in enumerate(greedy):
+        before = index * share + rank * bonus
+        if u < before:
+            return min(index - 1, int((u - rank * bonus) / share))
+        if u < (index + 1) * share + (rank + 1) * bonus:
+            return index
+    # Rounding can leave the sum a hair below u; without exploration only a greedy action has any probability.
+    last = greedy[-1]
+    return last if share == 0.0 or last == size - 1 else min(size - 1, int((u - (1.0 - epsilon)) / share))
 
 
 def draw_uniform(secret: bytes, decision_id: str) -> float:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
 from steersman.domain.catalogue import ActionCatalogue
+from steersman.policies.arithmetic import draw_from_mixture
 
-__all__ = ["Choice", "Policy"]
+__all__ = ["Choice", "Policy", "choose_from_greedy"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,18 @@ class Choice:
     position: int  # in the catalogue
     propensity: float
     explored: bool  # whether the action is outside the greedy set
+
+
+def choose_from_greedy(greedy: Sequence[int], size: int, epsilon: float, u: float) -> Choice:
+    """Return the choice among `size` positions that `u` in [0, 1) falls on, under the epsilon mixture.
+
+    Every policy plays a mixture around its greedy set, so that every logged probability is exact.
+    """
+    position = draw_from_mixture(greedy, size, epsilon, u)
+    share = epsilon / size
+    if position in greedy:
+        return Choice(position, (1.0 - epsilon) / len(greedy) + share, False)
+    return Choice(position, share, True)
 
 
 class Policy(Protocol):

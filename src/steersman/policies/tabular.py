@@ -14,11 +14,10 @@ from steersman.policies.arithmetic import (
     greedy_by_ucb,
     greedy_by_value,
     mixture,
-    pick,
     q_update,
     step_size,
 )
-from steersman.policies.base import Choice
+from steersman.policies.base import Choice, choose_from_greedy
 
 __all__ = ["QTable", "StateRow", "UCBQTablePolicy", "choose_in_row", "greedy_in_row", "opening_row"]
 
@@ -33,9 +32,7 @@ def greedy_in_row(row: SeenRow, settings: PolicySettings, *, explore: bool) -> l
 def choose_in_row(row: SeenRow, settings: PolicySettings, u: float, *, explore: bool) -> Choice:
     """Return the choice that the draw `u` in [0, 1) falls on; its position is within the row."""
     greedy = greedy_in_row(row, settings, explore=explore)
-    probabilities = mixture(greedy, len(row.q), settings.epsilon if explore else 0.0)
-    position = pick(probabilities, u)
-    return Choice(position, probabilities[position], position not in greedy)
+    return choose_from_greedy(greedy, len(row.q), settings.epsilon if explore else 0.0, u)
 
 
 @dataclass(slots=True)
@@ -70,7 +67,7 @@ class UCBQTablePolicy:
     """Q-learning over a table with UCB exploration and an epsilon mixture, in memory."""
 
     catalogue: ActionCatalogue
-    settings: PolicySettings = PolicySettings()
+    settings: PolicySettings = field(default_factory=PolicySettings)
     table: QTable = field(default_factory=QTable)
 
     kind: ClassVar[str] = "ucb_q_table"
