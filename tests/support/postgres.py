@@ -1,4 +1,4 @@
-"""A real PostgreSQL server for tests: from a wheel, without network, gone with the process that started it."""
+"""A real PostgreSQL server for tests: from a wheel, no network, gone with the process that started it."""
 
 from __future__ import annotations
 

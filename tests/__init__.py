@@ -1,0 +1,1 @@
+"""Tests, by the layer that they test."""

@@ -1,0 +1,1 @@
+"""The house around the code is tested too: rules, gates, docs and the test databases."""
