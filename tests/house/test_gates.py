@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.house.rules import ROOT, listed_layers
+from tests.support.commands import BIN, run
 
 PYPROJECT = ROOT / "pyproject.toml"
-BIN = Path(sys.executable).parent
 # Modules that contracts name, beside the layers themselves.
 NAMED = ["integrations/negmas/__init__.py", "store/hot/__init__.py", "training/fit.py"]
-
-
-def run(*command: str | Path, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PYTHONPATH": str(cwd / "src"), "NO_COLOR": "1"}
-    return subprocess.run(
-        list(map(str, command)),
-        cwd=cwd,
-        env=environment,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 @pytest.fixture
