@@ -13,7 +13,7 @@ BIN = Path(sys.executable).parent
 
 
 def run(*command: str | Path, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """Run `command` in `cwd`, whose `src` folder, if there is one, is imported from before anything installed."""
+    """Run `command` in `cwd`, whose `src` folder, if any, goes before what is installed."""
     environment = os.environ | {"PYTHONPATH": str(cwd / "src"), "NO_COLOR": "1"}
     return subprocess.run(
         list(map(str, command)),
