@@ -156,7 +156,7 @@ class Cell:
 class LearningStep:
     """One change of one q, numbered within its cell from 1: q += step_size * (target - q).
 
-    kind `update` counts as an update, with target = reward + gamma * bootstrap; kind `further` does not
+    kind `update` counts as an update, with target = reward + discount * bootstrap; kind `further` does not
     count and adds step_size * reward to q instead.
     """
 
@@ -166,6 +166,7 @@ class LearningStep:
     decision_id: str
     kind: str
     reward: float
+    discount: float  # gamma as it was when the step was taken
     bootstrap: float  # the value that the return continues with; 0 beyond a terminal step
     target: float
     step_size: float

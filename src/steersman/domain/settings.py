@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from steersman.domain.catalogue import ActionCatalogue
@@ -107,9 +107,10 @@ class TenantSpec:
     actions: ActionCatalogue
     labels: tuple[str, ...]  # [A] str, for people
     states: StateSpace
-    settings: PolicySettings = PolicySettings()
+    settings: PolicySettings = field(default_factory=PolicySettings)
     base: str | None = None
     contributes: bool = False
+    borrow_cap: float = 20.0  # evidence that a cell may borrow from the base
     reward_wait: float | None = None  # seconds
     default_reward: float | None = None
 
@@ -124,6 +125,8 @@ class TenantSpec:
             raise InvalidSpecError(f"priors: expected ids of the catalogue, got {unknown}")
         if self.base is not None:
             check_name(self.base, what="base")
+        if check_finite(self.borrow_cap, what="borrow_cap") < 0:
+            raise InvalidSpecError(f"borrow_cap: expected at least 0, got {self.borrow_cap}")
         if self.contributes and self.base is None:
             raise InvalidSpecError("contributes: expected a base to contribute to, but no base is named")
         if (self.reward_wait is None) != (self.default_reward is None):
@@ -151,6 +154,7 @@ class TenantSpec:
             **self.settings.to_json(),
             "base": self.base,
             "contributes": self.contributes,
+            "borrow_cap": self.borrow_cap,
             "reward_wait": self.reward_wait,
             "default_reward": self.default_reward,
         }
@@ -163,7 +167,7 @@ class TenantSpec:
         Raises InvalidSpecError, naming the place and what was expected.
         """
         known = {"actions", "states", "learning", "exploration", "reward_range", "priors", "base",
-                 "contributes", "reward_wait", "default_reward"}
+                 "contributes", "borrow_cap", "reward_wait", "default_reward"}
         if not isinstance(body, Mapping):
             raise InvalidSpecError(f"expected a mapping with {sorted(known)}, got {body!r}")
         missing, unexpected = sorted({"actions", "states"} - set(body)), sorted(map(str, set(body) - known))
@@ -182,6 +186,7 @@ class TenantSpec:
             settings=PolicySettings.from_json(body),
             base=None if base is None else check_name(base, what="base"),
             contributes=contributes,
+            borrow_cap=check_finite(body.get("borrow_cap", 20.0), what="borrow_cap"),
             reward_wait=None if wait is None else check_finite(wait, what="reward_wait"),
             default_reward=None if default is None else check_finite(default, what="default_reward"),
         )

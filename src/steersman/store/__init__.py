@@ -1,0 +1,1 @@
+"""The store: SQL lives here and only here. Functions take a Connection and never commit."""

@@ -1,0 +1,59 @@
+"""The audit trail: who changed what, before and after."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import uuid_utils
+from sqlalchemy import Connection, delete, func, insert, select
+
+from steersman.domain.canonical import canonical_json
+from steersman.store.clock import now
+from steersman.store.tables import audit
+
+__all__ = ["AuditLine", "forget_lines", "list_lines", "write_line"]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    """One change."""
+
+    tenant: str
+    audit_id: str
+    created_at: int  # microseconds since 1970, UTC
+    actor: str
+    verb: str
+    detail: Mapping[str, Any]
+
+
+def write_line(connection: Connection, tenant: str, *, actor: str, verb: str, detail: Mapping[str, Any]) -> None:
+    """Add a line to the audit trail of `tenant`."""
+    connection.execute(
+        insert(audit).values(
+            tenant=tenant,
+            audit_id=str(uuid_utils.uuid7()),
+            created_at=now(),
+            actor=actor,
+            verb=verb,
+            detail=canonical_json(dict(detail)),
+        )
+    )
+
+
+def list_lines(connection: Connection, tenant: str, *, limit: int = 1000) -> list[AuditLine]:
+    """Return the audit trail of `tenant`, newest first."""
+    query = select(audit).where(audit.c.tenant == tenant).order_by(audit.c.audit_id.desc()).limit(limit)
+    return [
+        AuditLine(row.tenant, row.audit_id, row.created_at, row.actor, row.verb, json.loads(row.detail))
+        for row in connection.execute(query)
+    ]
+
+
+def forget_lines(connection: Connection, tenant: str) -> int:
+    """Delete the audit trail of `tenant`; return how many lines there were."""
+    count = connection.execute(select(func.count()).select_from(audit).where(audit.c.tenant == tenant)).scalar_one()
+    connection.execute(delete(audit).where(audit.c.tenant == tenant))
+    return int(count)

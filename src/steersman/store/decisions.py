@@ -1,0 +1,173 @@
+"""Decisions as rows: packing, sealing, reading, and the queries about them that are not hot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Select, select
+
+from steersman.domain.records import Decision, SeenRow
+from steersman.errors import NotFoundError
+from steersman.store.hot.text import DECISIONS, Row
+from steersman.store.seals import seal
+from steersman.store.tables import decisions
+
+__all__ = [
+    "decision_of",
+    "fingerprint_of",
+    "get_decision",
+    "iterate_decisions",
+    "latest_version_of",
+    "list_decisions",
+    "pack_decision",
+    "sealed_part",
+    "version_epoch",
+]
+
+_encode = msgspec.json.encode
+_decode = msgspec.json.decode
+_AT = {name: index for index, name in enumerate(DECISIONS)}
+_SEAL = _AT["seal"]
+_PAGE = 2000
+
+
+def pack_decision(
+    decision: Decision, *, whole_catalogue: bool, latest_version: int, fingerprint: bytes, metadata: str | None
+) -> Row:
+    """Return the sealed row of a new decision.
+
+    `whole_catalogue` says that every action was feasible, `latest_version` is the tenant's newest version at the
+    time, and `metadata` is the checked JSON text of the caller's own.
+    """
+    seen = decision.seen
+    columns = (
+        decision.tenant,
+        decision.decision_id,
+        decision.version,
+        latest_version,
+        decision.state,
+        decision.action,
+        decision.propensity,
+        int(decision.explored),
+        int(decision.explore),
+        decision.epsilon,
+        decision.c,
+        None if whole_catalogue else _encode(decision.feasible).decode(),
+        _encode((seen.q, seen.visits, seen.updates, seen.borrowed)).decode(),
+        decision.episode,
+        decision.step,
+        metadata,
+        None if decision.reasons is None else json.dumps(dict(decision.reasons)),
+        decision.created_at,
+        fingerprint,
+    )
+    return (*columns, seal(columns), decision.status, None, None)
+
+
+def decision_of(row: Row, catalogue: tuple[str, ...]) -> Decision:
+    """Return the decision of a row; `catalogue` holds the ids of its version, [A] str."""
+    (tenant, decision_id, version, _, state, action, propensity, explored, explore, epsilon, c, feasible, seen,
+     episode, step, metadata, reasons, created_at, _, _, status, _, _) = row
+    q, visits, updates, borrowed = _decode(seen)
+    return Decision(
+        tenant=tenant,
+        decision_id=decision_id,
+        version=version,
+        state=state,
+        action=action,
+        propensity=propensity,
+        explored=bool(explored),
+        explore=bool(explore),
+        epsilon=epsilon,
+        c=c,
+        feasible=catalogue if feasible is None else tuple(_decode(feasible)),
+        seen=SeenRow([float(value) for value in q], visits, updates, [float(value) for value in borrowed]),
+        episode=episode,
+        step=step,
+        metadata=None if metadata is None else json.loads(metadata),
+        reasons=None if reasons is None else json.loads(reasons),
+        created_at=created_at,
+        status=status,
+    )
+
+
+def fingerprint_of(row: Row) -> bytes:
+    """Return the fingerprint of the request of a row."""
+    return bytes(row[_AT["fingerprint"]])
+
+
+def latest_version_of(row: Row) -> int:
+    """Return the newest version that the tenant had when the decision of a row was made."""
+    return int(row[_AT["latest_version"]])
+
+
+def version_epoch(row: Row) -> tuple[int, int]:
+    """Return (version, newest version at the time) of a row."""
+    return int(row[_AT["version"]]), int(row[_AT["latest_version"]])
+
+
+def sealed_part(row: Row) -> tuple[tuple[Any, ...], bytes]:
+    """Return the columns of a row that its seal covers, and the seal."""
+    columns = tuple(bytes(value) if isinstance(value, memoryview) else value for value in row[:_SEAL])
+    return columns, bytes(row[_SEAL])
+
+
+def get_decision(connection: Connection, tenant: str, decision_id: str) -> Row:
+    """Return the row of one decision; raise NotFoundError."""
+    query = select(decisions).where(decisions.c.tenant == tenant, decisions.c.decision_id == decision_id)
+    row = connection.execute(query).first()
+    if row is None:
+        raise NotFoundError(f"tenant {tenant!r} has no decision {decision_id!r}")
+    return tuple(row)
+
+
+def list_decisions(
+    connection: Connection,
+    tenant: str,
+    *,
+    episode: str | None = None,
+    status: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    limit: int = 100,
+) -> list[Row]:
+    """Return rows of a tenant's decisions, newest first, optionally of one episode, one status, and metadata.
+
+    `metadata` filters by equality of each key at the top of the caller's own object.
+    """
+    query: Select[Any] = select(decisions).where(decisions.c.tenant == tenant)
+    if episode is not None:
+        query = query.where(decisions.c.episode == episode)
+    if status is not None:
+        query = query.where(decisions.c.status == status)
+    query = query.order_by(decisions.c.created_at.desc(), decisions.c.decision_id.desc())
+    if not metadata:
+        return [tuple(row) for row in connection.execute(query.limit(limit))]
+    found: list[Row] = []
+    for row in connection.execution_options(yield_per=_PAGE).execute(query.where(decisions.c.metadata.is_not(None))):
+        body = json.loads(row.metadata)
+        # Typed equality: 1 and true are not the same to the caller who wrote one of them.
+        if all(key in body and json.dumps(body[key]) == json.dumps(value) for key, value in metadata.items()):
+            found.append(tuple(row))
+            if len(found) == limit:
+                break
+    return found
+
+
+def iterate_decisions(connection: Connection, tenant: str) -> Iterator[Row]:
+    """Yield the rows of a tenant's decisions in the order of their ids, a page at a time."""
+    after = ""
+    while True:
+        query = (
+            select(decisions)
+            .where(decisions.c.tenant == tenant, decisions.c.decision_id > after)
+            .order_by(decisions.c.decision_id)
+            .limit(_PAGE)
+        )
+        page = [tuple(row) for row in connection.execute(query)]
+        yield from page
+        if len(page) < _PAGE:
+            return
+        after = page[-1][_AT["decision_id"]]

@@ -1,0 +1,93 @@
+"""The one seam where errors of drivers and libraries become errors of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pysqlite3
+import sqlalchemy.exc
+
+from steersman.errors import (
+    ConflictError,
+    SteersmanError,
+    StoreCorruptError,
+    StoreError,
+    StoreFullError,
+    StoreUnavailableError,
+)
+
+__all__ = ["is_transient", "translated", "translation"]
+
+# SQLSTATE: serialization failure, deadlock, unique violation (two made the same row at once; a second try finds it).
+_AGAIN = {"40001", "40P01", "23505"}
+# SQLSTATE classes: connection trouble, server shutting down or starting, too many connections.
+_GONE = {"08", "57", "53"}
+_SQLITE_FULL = {"database or disk is full", "disk I/O error"}
+
+
+def is_transient(error: BaseException) -> bool:
+    """Return whether the same transaction may succeed when it is tried again."""
+    cause = _driver_error(error)
+    if isinstance(cause, pysqlite3.dbapi2.Error):
+        return "UNIQUE constraint failed" in str(cause)
+    state = getattr(cause, "sqlstate", None)
+    if state == "53100":
+        return False
+    return state in _AGAIN or (state or "")[:2] in _GONE or _is_disconnect(cause)
+
+
+def translation(error: BaseException) -> SteersmanError:
+    """Return our error for an `error` of a driver or of SQLAlchemy."""
+    cause = _driver_error(error)
+    text = str(cause).strip().splitlines()[0] if str(cause).strip() else type(cause).__name__
+    if isinstance(cause, pysqlite3.dbapi2.Error):
+        return _sqlite_translation(cause, text)
+    state = getattr(cause, "sqlstate", None)
+    if state == "53100":
+        return StoreFullError(f"the database server has no room: {text}")
+    if state == "23505":
+        return ConflictError(f"two calls made the same thing at once: {text}")
+    if state in _AGAIN or (state or "")[:2] in _GONE or _is_disconnect(cause):
+        return StoreUnavailableError(
+            f"the database is not available: {text}", hint="nothing was acknowledged; call again with the same ids"
+        )
+    if isinstance(cause, sqlalchemy.exc.TimeoutError):
+        return StoreUnavailableError("no database connection became free in time")
+    return StoreError(f"the database refused: {text}")
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn what drivers and SQLAlchemy raise within the block into errors of ours."""
+    try:
+        yield
+    except (sqlalchemy.exc.SQLAlchemyError, pysqlite3.dbapi2.Error) as error:
+        raise translation(error) from error
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] != "psycopg":
+            raise
+        raise translation(error) from error
+
+
+def _driver_error(error: BaseException) -> BaseException:
+    return getattr(error, "orig", None) or error
+
+
+def _is_disconnect(cause: BaseException) -> bool:
+    # Psycopg raises OperationalError without a SQLSTATE when the socket is gone or cannot be opened.
+    return type(cause).__name__ in {"OperationalError", "AdminShutdown"} and not getattr(cause, "sqlstate", None)
+
+
+def _sqlite_translation(cause: BaseException, text: str) -> SteersmanError:
+    if "locked" in text or "busy" in text:
+        return StoreUnavailableError(
+            f"other processes kept the database busy: {text}", hint="call again, or raise STEERSMAN_PATIENCE"
+        )
+    if text in _SQLITE_FULL:
+        return StoreFullError(f"the database could not be written: {text}", hint="free disk space and call again")
+    if "malformed" in text or "not a database" in text:
+        return StoreCorruptError(f"the file is no sound database: {text}")
+    if "unable to open" in text or "readonly" in text:
+        return StoreUnavailableError(f"the database file cannot be opened for writing: {text}")
+    return StoreError(f"the database refused: {text}")

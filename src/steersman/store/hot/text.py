@@ -1,0 +1,44 @@
+"""Columns of the hot statements, taken from the declared schema, and SQL that both databases read alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Table
+
+from steersman.store import tables
+
+__all__ = [
+    "CELLS",
+    "DECISIONS",
+    "EPISODES",
+    "REWARDS",
+    "STEPS",
+    "TENANT_HEAD",
+    "Key",
+    "Row",
+    "column_list",
+    "key_of",
+]
+
+Key = tuple[Any, ...]
+Row = tuple[Any, ...]
+
+TENANT_HEAD = "tenant, secret, status, active_version, latest_version"
+
+
+def column_list(table: Table) -> tuple[str, ...]:
+    """Return the names of the columns of `table`, in order."""
+    return tuple(column.name for column in table.columns)
+
+
+def key_of(table: Table) -> tuple[str, ...]:
+    """Return the names of the columns of the primary key of `table`, in order."""
+    return tuple(column.name for column in table.primary_key.columns)
+
+
+DECISIONS = column_list(tables.decisions)
+REWARDS = column_list(tables.rewards)
+STEPS = column_list(tables.learning_steps)
+CELLS = column_list(tables.cells)
+EPISODES = column_list(tables.episodes)

@@ -1,0 +1,182 @@
+"""Tenants and bases as rows. A base is kept under `@` and its name, which no tenant can be called."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from steersman.domain.canonical import canonical_json
+from steersman.domain.settings import TenantSpec
+from steersman.errors import ConflictError, NotFoundError
+from steersman.store.clock import now
+from steersman.store.hot.text import Row
+from steersman.store.tables import TENANT_TABLES, bases, tenants
+
+__all__ = [
+    "Owner",
+    "TenantHead",
+    "base_owner",
+    "count_rows",
+    "delete_rows",
+    "get_base",
+    "get_tenant",
+    "head_of",
+    "insert_base",
+    "insert_tenant",
+    "list_bases",
+    "list_tenants",
+    "set_active",
+    "set_spec",
+    "set_status",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TenantHead:
+    """What a decide or reward reads of a tenant."""
+
+    tenant: str
+    secret: bytes
+    status: str  # active or retired
+    active_version: int | None
+    latest_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A tenant, or a base (whose name begins with `@` here and which has no secret): an owner of versions."""
+
+    tenant: str
+    spec: TenantSpec
+    status: str  # active or retired
+    active_version: int | None
+    latest_version: int
+    created_at: int  # microseconds since 1970, UTC
+    secret: bytes = b""
+
+    @property
+    def is_base(self) -> bool:
+        """Whether this is a base."""
+        return self.tenant.startswith("@")
+
+
+def base_owner(base: str) -> str:
+    """Return the name under which the rows of `base` are kept."""
+    return f"@{base}"
+
+
+def head_of(row: Row) -> TenantHead:
+    """Return the head of a tenant from a row of the hot statements."""
+    tenant, secret, status, active, latest = row
+    return TenantHead(tenant, bytes(secret), status, active, latest)
+
+
+def insert_tenant(connection: Connection, tenant: str, spec: TenantSpec, secret: bytes) -> None:
+    """Insert a tenant without versions; raise ConflictError when the id is taken."""
+    if connection.execute(select(tenants.c.tenant).where(tenants.c.tenant == tenant)).first() is not None:
+        raise ConflictError(f"there is a tenant {tenant!r} already", hint="change it, or choose another id")
+    connection.execute(
+        insert(tenants).values(
+            tenant=tenant,
+            secret=secret,
+            status="active",
+            spec=canonical_json(spec.to_json()),
+            active_version=None,
+            latest_version=0,
+            created_at=now(),
+        )
+    )
+
+
+def insert_base(connection: Connection, base: str, spec: TenantSpec) -> None:
+    """Insert a base without versions; raise ConflictError when the name is taken."""
+    owner = base_owner(base)
+    if connection.execute(select(bases.c.tenant).where(bases.c.tenant == owner)).first() is not None:
+        raise ConflictError(f"there is a base {base!r} already")
+    connection.execute(
+        insert(bases).values(
+            tenant=owner,
+            spec=canonical_json(spec.to_json()),
+            active_version=None,
+            latest_version=0,
+            created_at=now(),
+        )
+    )
+
+
+def get_tenant(connection: Connection, tenant: str, *, lock: bool = False) -> Owner:
+    """Return a tenant, with `lock` against every decide and change; raise NotFoundError."""
+    query = select(tenants).where(tenants.c.tenant == tenant)
+    row = connection.execute(query.with_for_update() if lock else query).first()
+    if row is None:
+        raise NotFoundError(f"there is no tenant {tenant!r}", hint="see: steersman tenant list")
+    return Owner(
+        row.tenant,
+        TenantSpec.from_json(json.loads(row.spec)),
+        row.status,
+        row.active_version,
+        row.latest_version,
+        row.created_at,
+        bytes(row.secret),
+    )
+
+
+def get_base(connection: Connection, base: str, *, lock: bool = False) -> Owner:
+    """Return a base, with `lock` against every change; raise NotFoundError."""
+    query = select(bases).where(bases.c.tenant == base_owner(base))
+    row = connection.execute(query.with_for_update() if lock else query).first()
+    if row is None:
+        raise NotFoundError(f"there is no base {base!r}", hint="see: steersman base list")
+    spec = TenantSpec.from_json(json.loads(row.spec))
+    return Owner(row.tenant, spec, "active", row.active_version, row.latest_version, row.created_at)
+
+
+def list_tenants(connection: Connection) -> list[Owner]:
+    """Return every tenant, by id."""
+    names = connection.execute(select(tenants.c.tenant).order_by(tenants.c.tenant)).scalars().all()
+    return [get_tenant(connection, name) for name in names]
+
+
+def list_bases(connection: Connection) -> list[Owner]:
+    """Return every base, by name."""
+    names = connection.execute(select(bases.c.tenant).order_by(bases.c.tenant)).scalars().all()
+    return [get_base(connection, name[1:]) for name in names]
+
+
+def set_spec(connection: Connection, owner: str, spec: TenantSpec) -> None:
+    """Replace the declaration of a tenant or base."""
+    table = bases if owner.startswith("@") else tenants
+    connection.execute(
+        update(table).where(table.c.tenant == owner).values(spec=canonical_json(spec.to_json()))
+    )
+
+
+def set_active(connection: Connection, owner: str, *, active: int | None, latest: int) -> None:
+    """Name the active and the latest version of a tenant or base."""
+    table = bases if owner.startswith("@") else tenants
+    connection.execute(
+        update(table).where(table.c.tenant == owner).values(active_version=active, latest_version=latest)
+    )
+
+
+def set_status(connection: Connection, tenant: str, status: str) -> None:
+    """Set the status of a tenant: active or retired."""
+    connection.execute(update(tenants).where(tenants.c.tenant == tenant).values(status=status))
+
+
+def count_rows(connection: Connection, owner: str) -> dict[str, int]:
+    """Return how many rows of each table belong to a tenant or base."""
+    return {
+        table.name: connection.execute(
+            select(func.count()).select_from(table).where(table.c.tenant == owner)
+        ).scalar_one()
+        for table in TENANT_TABLES
+    }
+
+
+def delete_rows(connection: Connection, owner: str) -> None:
+    """Delete every row of a tenant or base but its audit trail."""
+    for table in TENANT_TABLES:
+        connection.execute(delete(table).where(table.c.tenant == owner))

@@ -1,0 +1,139 @@
+"""Close an episode: add its outcome to the last decision and learn what is still open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from steersman.domain.identifiers import check_finite, check_id, check_name
+from steersman.domain.records import ClosedEpisode, CloseRequest
+from steersman.errors import (
+    ConflictError,
+    InvalidInputError,
+    InvalidRewardError,
+    NotFoundError,
+    SteersmanError,
+)
+from steersman.store.clock import now
+from steersman.store.engine import Database
+from steersman.store.episodes import Episode, episode_of
+from steersman.store.hot.text import Key
+from steersman.usecases.learning import Learner, Pending
+from steersman.usecases.reward import check_reward_value
+from steersman.usecases.scope import Scope
+
+__all__ = ["close_episode", "close_many"]
+
+
+def close_episode(
+    database: Database, tenant: str, episode: str, outcome: float | None = None
+) -> ClosedEpisode:
+    """Close one episode and return what was learned; see `close_many` for the errors, raised here."""
+    (answer,) = close_many(database, [CloseRequest(tenant, episode, outcome)])
+    if isinstance(answer, SteersmanError):
+        raise answer
+    return answer
+
+
+def close_many(
+    database: Database, requests: Sequence[CloseRequest], *, kind: str = "close"
+) -> list[ClosedEpisode | SteersmanError]:
+    """Close each of `requests` in turn, in one transaction; return a closed episode or an error for each.
+
+    `kind` is `close`, or `default` for what `expire` closes. An item that is refused leaves the others as they
+    are: NotFoundError, InvalidRewardError (the outcome is outside of the tenant's range, or not finite),
+    ConflictError (closed before with another outcome). The same close again is answered as before.
+    Raises StoreError when the database cannot do it.
+    """
+    prepared = [_check_form(request) for request in requests]
+    return database.run(lambda connection: _close_within(Scope(database, connection), prepared, kind))
+
+
+def _check_form(request: CloseRequest) -> CloseRequest | SteersmanError:
+    try:
+        tenant = check_name(request.tenant, what="tenant")
+        episode = check_id(request.episode, what="episode")
+        if request.outcome is None:
+            return CloseRequest(tenant, episode)
+        try:
+            return CloseRequest(tenant, episode, check_finite(request.outcome, what="outcome"))
+        except InvalidInputError as error:
+            raise InvalidRewardError(error.message) from None
+    except SteersmanError as error:
+        return error
+
+
+def _close_within(
+    scope: Scope, prepared: list[CloseRequest | SteersmanError], kind: str
+) -> list[ClosedEpisode | SteersmanError]:
+    asked = [item for item in prepared if isinstance(item, CloseRequest)]
+    scope.lock_tenants(item.tenant for item in asked)
+    keys = sorted({(item.tenant, item.episode) for item in asked if item.tenant in scope.heads})
+    episodes = {(row[0], row[1]): episode_of(row) for row in scope.hot.lock_episodes(scope.cursor, keys)}
+    learner = Learner(scope, now())
+    chains = _load(scope, learner, [key for key in keys if key in episodes and episodes[key].closed is None])
+    closed: dict[Key, ClosedEpisode] = {}
+    answers: list[ClosedEpisode | SteersmanError] = []
+    for item in prepared:
+        if isinstance(item, SteersmanError):
+            answers.append(item)
+            continue
+        try:
+            answers.append(_close_one(scope, learner, episodes, chains, closed, item, kind))
+        except SteersmanError as error:
+            answers.append(error)
+    if closed:
+        rows = [
+            (item.outcome, item.kind, item.decisions, item.learned, item.closed_at, *key)
+            for key, item in sorted(closed.items())
+        ]
+        scope.hot.close_episodes(scope.cursor, rows)
+        learner.write()
+    return answers
+
+
+def _load(scope: Scope, learner: Learner, keys: list[tuple[str, str]]) -> dict[Key, list[Pending]]:
+    """Lock and read all that closing the open episodes `keys` may touch; return their chains without the voided."""
+    chains: dict[Key, list[Pending]] = {key: [] for key in keys}
+    for pending in learner.remember(scope.hot.whole_chains(scope.cursor, keys)):
+        if pending.status != "void":
+            chains[pending.decision.tenant, pending.decision.episode].append(pending)
+    learner.load_rewards(pending for chain in chains.values() for pending in chain)
+    states = set()
+    for chain in chains.values():
+        states |= {learner.cell_of(pending.decision) for pending in chain}
+        for pending in chain[1:]:
+            states |= learner.row_keys(pending.decision)
+    scope.load(states)
+    return chains
+
+
+def _close_one(
+    scope: Scope,
+    learner: Learner,
+    episodes: dict[Key, Episode],
+    chains: dict[Key, list[Pending]],
+    closed: dict[Key, ClosedEpisode],
+    item: CloseRequest,
+    kind: str,
+) -> ClosedEpisode:
+    key = (item.tenant, item.episode)
+    scope.head(item.tenant)
+    episode = episodes.get(key)
+    if episode is None:
+        raise NotFoundError(f"tenant {item.tenant!r} has no episode {item.episode!r}")
+    known = episode.closed or closed.get(key)
+    if known is not None:
+        if known.outcome == item.outcome:
+            return known
+        raise ConflictError(
+            f"episode {item.episode!r} of tenant {item.tenant!r} is closed: stored outcome {known.outcome!r}, "
+            f"now {item.outcome!r}"
+        )
+    if item.outcome is not None:
+        check_reward_value(learner.settings(item.tenant), item.outcome, what="outcome")
+    learned = learner.learn_rest(chains[key], item.outcome)
+    answer = ClosedEpisode(
+        item.tenant, item.episode, item.outcome, len(chains[key]), learned, kind, learner.at
+    )
+    closed[key] = answer
+    return answer

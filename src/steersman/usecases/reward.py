@@ -1,0 +1,210 @@
+"""Reward: record what came of a decision, and learn from it as soon as it can be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from steersman.domain.identifiers import check_finite, check_id, check_name
+from steersman.domain.records import Reward, RewardRequest
+from steersman.domain.settings import PolicySettings
+from steersman.errors import (
+    ConflictError,
+    DecisionVoidError,
+    InvalidInputError,
+    InvalidRewardError,
+    NotFoundError,
+    SteersmanError,
+)
+from steersman.store.clock import now
+from steersman.store.engine import Database
+from steersman.store.hot.text import Key
+from steersman.store.rewards import pack_reward, reward_of
+from steersman.usecases.learning import Learner, Pending
+from steersman.usecases.scope import Scope
+
+__all__ = ["DEFAULT_REWARD_PREFIX", "check_reward_value", "reward", "reward_many"]
+
+DEFAULT_REWARD_PREFIX = "default:"
+"""What the id of a default reward begins with, so that a late real reward is not taken for the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    tenant: str
+    decision_id: str
+    value: float
+    reward_id: str
+
+    @property
+    def decision_key(self) -> tuple[str, str]:
+        return self.tenant, self.decision_id
+
+    @property
+    def reward_key(self) -> tuple[str, str]:
+        return self.tenant, self.reward_id
+
+
+def reward(
+    database: Database, tenant: str, decision_id: str, value: float, *, reward_id: str | None = None
+) -> Reward:
+    """Record one reward and return what it did; see `reward_many` for the errors, raised here."""
+    (answer,) = reward_many(database, [RewardRequest(tenant, decision_id, value, reward_id)])
+    if isinstance(answer, SteersmanError):
+        raise answer
+    return answer
+
+
+def reward_many(
+    database: Database, requests: Sequence[RewardRequest], *, kind: str = "reward"
+) -> list[Reward | SteersmanError]:
+    """Record each of `requests` in turn, in one transaction; return a reward or an error for each, in order.
+
+    `kind` is `reward`, or `default` for what `expire` supplies. An item that is refused leaves the others as
+    they are: NotFoundError, DecisionVoidError, InvalidRewardError (outside of the tenant's range, or not
+    finite), ConflictError (the reward id was used for something else). The same reward again is answered as
+    before. Raises StoreError when the database cannot do it.
+    """
+    prepared = [_check_form(request, kind) for request in requests]
+    return database.run(lambda connection: _reward_within(Scope(database, connection), prepared, kind))
+
+
+def check_reward_value(settings: PolicySettings, value: float, *, what: str) -> None:
+    """Raise InvalidRewardError when `value` is outside of the reward range of `settings`."""
+    if not settings.reward_low <= value <= settings.reward_high:
+        raise InvalidRewardError(
+            f"{what}: expected {settings.reward_low:g} to {settings.reward_high:g}, the tenant's reward range; "
+            f"got {value!r}"
+        )
+
+
+def _check_form(request: RewardRequest, kind: str) -> _Asked | SteersmanError:
+    try:
+        tenant = check_name(request.tenant, what="tenant")
+        decision_id = check_id(request.decision_id, what="decision_id")
+        try:
+            value = check_finite(request.value, what="reward")
+        except InvalidInputError as error:
+            raise InvalidRewardError(error.message) from None
+        if kind == "default":
+            return _Asked(tenant, decision_id, value, DEFAULT_REWARD_PREFIX + decision_id)
+        reward_id = decision_id if request.reward_id is None else check_id(request.reward_id, what="reward_id")
+        if reward_id.startswith(DEFAULT_REWARD_PREFIX):
+            raise InvalidInputError(
+                f"reward_id: expected an id that does not begin with {DEFAULT_REWARD_PREFIX!r}, got {reward_id!r}"
+            )
+        return _Asked(tenant, decision_id, value, reward_id)
+    except SteersmanError as error:
+        return error
+
+
+def _reward_within(
+    scope: Scope, prepared: list[_Asked | SteersmanError], kind: str
+) -> list[Reward | SteersmanError]:
+    asked = [item for item in prepared if isinstance(item, _Asked)]
+    scope.lock_tenants(item.tenant for item in asked)
+    asked = [item for item in asked if item.tenant in scope.heads]
+    learner = Learner(scope, now())
+    stored = {
+        (row[0], row[1]): reward_of(row)
+        for row in scope.hot.find_rewards(scope.cursor, sorted({item.reward_key for item in asked}))
+    }
+    fresh = {item.decision_key for item in asked if item.reward_key not in stored}
+    chains = _load(scope, learner, sorted(fresh))
+    made: dict[Key, Reward] = {}
+    answers: list[Reward | SteersmanError] = []
+    for item in prepared:
+        if isinstance(item, SteersmanError):
+            answers.append(item)
+            continue
+        try:
+            known = stored.get(item.reward_key) or made.get(item.reward_key)
+            if known is not None:
+                answers.append(_same_or_conflict(item, known))
+                continue
+            answer = _apply(scope, learner, chains, item, kind)
+            made[item.reward_key] = answer
+            answers.append(answer)
+        except SteersmanError as error:
+            answers.append(error)
+    if made:
+        scope.hot.insert_rewards(scope.cursor, [pack_reward(made[key]) for key in sorted(made)])
+        learner.write()
+    return answers
+
+
+def _load(scope: Scope, learner: Learner, keys: list[tuple[str, str]]) -> dict[Key, list[Pending]]:
+    """Lock and read all that rewards of the decisions `keys` may touch; return the open chains by episode."""
+    found = learner.remember(scope.hot.find_decisions(scope.cursor, keys))
+    episodes = sorted(
+        {
+            (pending.decision.tenant, pending.decision.episode)
+            for pending in found
+            if pending.decision.episode is not None
+        }
+    )
+    chains: dict[Key, list[Pending]] = {}
+    if episodes:
+        locked = scope.hot.lock_episodes(scope.cursor, episodes)
+        touched = [(row[3], learner.at, row[0], row[1]) for row in locked if row[2] == "open"]
+        scope.hot.touch_episodes(scope.cursor, touched)
+        for pending in learner.remember(scope.hot.open_chains(scope.cursor, episodes)):
+            if pending.status != "void":
+                key = (pending.decision.tenant, pending.decision.episode)
+                chains.setdefault(key, []).append(pending)
+        learner.load_rewards(
+            pending for chain in chains.values() for pending in chain if pending.status == "open"
+        )
+    states = {learner.cell_of(pending.decision) for pending in found}
+    for (tenant, _), chain in chains.items():
+        if _waits_for_successor(learner.settings(tenant)):
+            for pending in chain:
+                states.add(learner.cell_of(pending.decision))
+            for pending in chain[1:]:
+                states |= learner.row_keys(pending.decision)
+    scope.load(states)
+    if scope.hot.shares_database:
+        # Another transaction may have learned from or voided these between the first look and the locks.
+        learner.remember(scope.hot.find_decisions(scope.cursor, keys))
+    return chains
+
+
+def _waits_for_successor(settings: PolicySettings) -> bool:
+    return settings.gamma > 0.0 and settings.lam == 0.0
+
+
+def _apply(
+    scope: Scope, learner: Learner, chains: dict[Key, list[Pending]], item: _Asked, kind: str
+) -> Reward:
+    scope.head(item.tenant)
+    pending = learner.known.get(item.decision_key)
+    if pending is None:
+        raise NotFoundError(f"tenant {item.tenant!r} has no decision {item.decision_id!r}")
+    if pending.status == "void":
+        raise DecisionVoidError(f"decision {item.decision_id!r} of tenant {item.tenant!r} was taken back")
+    settings = learner.settings(item.tenant)
+    check_reward_value(settings, item.value, what="reward")
+    effect = "waits"
+    if pending.status == "learned":
+        key = learner.further(pending, item.value)
+        effect = "parked" if learner.is_parked(key) else "further"
+    else:
+        pending.rewards.append(item.value)
+        episode = pending.decision.episode
+        if episode is None or settings.gamma == 0.0:
+            learner.learn_one(pending, reward=pending.reward, successor=None)
+        elif settings.lam == 0.0:
+            learner.learn_ready(chains[item.tenant, episode])
+        if pending.status == "learned":
+            effect = "parked" if learner.is_parked(learner.cell_of(pending.decision)) else "learned"
+    return Reward(item.tenant, item.reward_id, item.decision_id, item.value, effect, kind, learner.at)
+
+
+def _same_or_conflict(item: _Asked, known: Reward) -> Reward:
+    if (known.decision_id, known.value) == (item.decision_id, item.value):
+        return known
+    raise ConflictError(
+        f"reward {item.reward_id!r} of tenant {item.tenant!r} is taken: stored {known.value!r} for decision "
+        f"{known.decision_id!r}, now {item.value!r} for decision {item.decision_id!r}",
+        hint="a further reward of a decision needs a reward id of its own",
+    )

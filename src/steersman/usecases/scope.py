@@ -1,0 +1,132 @@
+"""What one transaction of a hot use case works with: tenants' heads, versions, and the cells it has locked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from steersman.domain.records import PolicyVersion
+from steersman.errors import NotFoundError
+from steersman.policies.tabular import opening_row
+from steersman.store import versions
+from steersman.store.engine import Database
+from steersman.store.hot import cursor_of
+from steersman.store.hot.text import Key, Row
+from steersman.store.tenants import TenantHead, head_of
+from steersman.usecases.lineage import Lineage, trace_lineage
+
+__all__ = ["Scope", "StateCells"]
+
+
+@dataclass(slots=True)
+class StateCells:
+    """The cells of one state over the catalogue of its version, as they will be written; lists of [A]."""
+
+    version: PolicyVersion
+    q: list[float]
+    visits: list[int]
+    updates: list[int]
+    borrowed: list[float]
+    steps: list[int]
+
+
+class Scope:
+    """The working set of one transaction; nothing in it outlives the transaction."""
+
+    def __init__(self, database: Database, connection: Connection) -> None:
+        """Take the open transaction."""
+        self.database = database
+        self.connection = connection
+        self.hot = database.hot
+        self.cursor = cursor_of(connection)
+        self.heads: dict[str, TenantHead] = {}
+        self._states: dict[Key, StateCells] = {}
+        self._changed: dict[tuple[Key, int], None] = {}
+
+    def lock_tenants(self, names: Iterable[str]) -> None:
+        """Read the tenants in `names` and keep others from changing their active version."""
+        for row in self.hot.lock_tenants(self.cursor, sorted(set(names))):
+            head = head_of(row)
+            self.heads[head.tenant] = head
+
+    def head(self, tenant: str) -> TenantHead:
+        """Return the head of a locked tenant; raise NotFoundError when there is none."""
+        found = self.heads.get(tenant)
+        if found is None:
+            raise NotFoundError(f"there is no tenant {tenant!r}", hint="see: steersman tenant list")
+        return found
+
+    def version(self, tenant: str, number: int) -> PolicyVersion:
+        """Return a version of a locked tenant."""
+        return self.database.cached(
+            (self.heads[tenant].secret, number), lambda: versions.get_version(self.connection, tenant, number)
+        )
+
+    def active(self, tenant: str) -> PolicyVersion:
+        """Return the active version of a locked tenant that has one."""
+        number = self.heads[tenant].active_version
+        if number is None:
+            raise NotFoundError(f"tenant {tenant!r} has no version yet: nothing was decided")
+        return self.version(tenant, number)
+
+    def lineage(self, tenant: str, deciding: int) -> Lineage:
+        """Return the lineage of decisions that version `deciding` made."""
+        active = self.active(tenant)
+        return self.database.cached(
+            (self.heads[tenant].secret, "lineage", active.number, deciding),
+            lambda: trace_lineage(
+                active, versions.ancestors(self.connection, active), self.version(tenant, deciding)
+            ),
+        )
+
+    def load(self, keys: Iterable[Key]) -> None:
+        """Lock the states (tenant, version, state) in `keys` and read their cells."""
+        wanted = sorted(set(keys) - self._states.keys())
+        if not wanted:
+            return
+        self.hot.lock_states(self.cursor, wanted)
+        for key in wanted:
+            version = self.version(key[0], key[1])
+            row = opening_row(version.actions, version.settings)
+            self._states[key] = StateCells(
+                version, row.q, row.visits, row.updates, row.borrowed, [0] * len(version.actions)
+            )
+        for tenant, number, state, action, q, visits, updates, borrowed, steps in self.hot.read_cells(
+            self.cursor, wanted
+        ):
+            cells = self._states[tenant, number, state]
+            position = cells.version.actions.position[action]
+            cells.q[position] = q
+            cells.visits[position] = visits
+            cells.updates[position] = updates
+            cells.borrowed[position] = borrowed
+            cells.steps[position] = steps
+
+    def cells(self, key: Key) -> StateCells:
+        """Return the cells of a loaded state."""
+        return self._states[key]
+
+    def changed(self, key: Key, position: int) -> None:
+        """Note that a cell of a loaded state is to be written."""
+        self._changed[key, position] = None
+
+    def write_cells(self) -> None:
+        """Write the cells that were changed."""
+        rows: list[Row] = []
+        for (key, position) in sorted(self._changed):
+            cells = self._states[key]
+            rows.append(
+                (
+                    *key,
+                    cells.version.actions.ids[position],
+                    cells.q[position],
+                    cells.visits[position],
+                    cells.updates[position],
+                    cells.borrowed[position],
+                    cells.steps[position],
+                )
+            )
+        self._changed.clear()
+        self.hot.write_cells(self.cursor, rows)
