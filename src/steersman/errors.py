@@ -67,7 +67,9 @@ __all__ = [
 class SteersmanError(Exception):
     """Steersman could not do what was asked."""
 
-    def __init__(self, message: str | None = None, *, where: str | None = None, hint: str | None = None) -> None:
+    def __init__(
+        self, message: str | None = None, *, where: str | None = None, hint: str | None = None
+    ) -> None:
         """Take the `message` (default: the class's docstring), `where` it happened and a `hint` what to do next."""
         self.message = message if message is not None else inspect.getdoc(type(self)) or ""
         self.where = where

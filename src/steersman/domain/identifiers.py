@@ -87,7 +87,9 @@ def check_metadata(value: object, *, what: str = "metadata") -> str:
     _check_json(value, what=what, depth=1)
     text = canonical_json(value)
     if len(text) > MAX_METADATA_BYTES:
-        raise InvalidInputError(f"{what}: expected at most {MAX_METADATA_BYTES} bytes of JSON, got {len(text)}")
+        raise InvalidInputError(
+            f"{what}: expected at most {MAX_METADATA_BYTES} bytes of JSON, got {len(text)}"
+        )
     return text
 
 

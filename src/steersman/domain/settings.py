@@ -69,8 +69,11 @@ class PolicySettings:
     def to_json(self) -> dict[str, Any]:
         """Return the settings as JSON, in the form that a declaration has."""
         return {
-            "learning": {"alpha": self.alpha if self.alpha is not None else "1/n", "gamma": self.gamma,
-                         "lambda": self.lam},
+            "learning": {
+                "alpha": self.alpha if self.alpha is not None else "1/n",
+                "gamma": self.gamma,
+                "lambda": self.lam,
+            },
             "exploration": {"c": self.c, "epsilon": self.epsilon},
             "reward_range": [self.reward_low, self.reward_high],
             "priors": {action: {"q": prior.q, "weight": prior.weight} for action, prior in self.priors},
@@ -96,7 +99,9 @@ class PolicySettings:
             epsilon=given["epsilon"],
             reward_low=check_finite(bounds[0], what="reward_range[0]"),
             reward_high=check_finite(bounds[1], what="reward_range[1]"),
-            priors=tuple((str(action), _prior_from_json(str(action), item)) for action, item in priors.items()),
+            priors=tuple(
+                (str(action), _prior_from_json(str(action), item)) for action, item in priors.items()
+            ),
         )
 
 
@@ -166,8 +171,19 @@ class TenantSpec:
         `actions` is a list of ids, a list of `{id, label}`, or a mapping of id to label.
         Raises InvalidSpecError, naming the place and what was expected.
         """
-        known = {"actions", "states", "learning", "exploration", "reward_range", "priors", "base",
-                 "contributes", "borrow_cap", "reward_wait", "default_reward"}
+        known = {
+            "actions",
+            "states",
+            "learning",
+            "exploration",
+            "reward_range",
+            "priors",
+            "base",
+            "contributes",
+            "borrow_cap",
+            "reward_wait",
+            "default_reward",
+        }
         if not isinstance(body, Mapping):
             raise InvalidSpecError(f"expected a mapping with {sorted(known)}, got {body!r}")
         missing, unexpected = sorted({"actions", "states"} - set(body)), sorted(map(str, set(body) - known))
@@ -202,7 +218,9 @@ def _actions_from_json(body: object) -> tuple[list[Any], list[str]]:
     for index, item in enumerate(body):
         if isinstance(item, Mapping):
             if "id" not in item or set(item) - {"id", "label"}:
-                raise InvalidSpecError(f"actions[{index}]: expected id and label, got {sorted(map(str, item))}")
+                raise InvalidSpecError(
+                    f"actions[{index}]: expected id and label, got {sorted(map(str, item))}"
+                )
             ids.append(item["id"])
             labels.append(str(item.get("label", item["id"])))
         else:
@@ -233,4 +251,6 @@ def _prior_from_json(action: str, body: object) -> Prior:
 def _bounded(value: object, what: str, low: float, high: float, *, above: bool = False) -> None:
     number = check_finite(value, what=what)
     if not low <= number <= high or (above and number == low):
-        raise InvalidSpecError(f"{what}: expected {'above ' if above else ''}{low:g} to {high:g}, got {number:g}")
+        raise InvalidSpecError(
+            f"{what}: expected {'above ' if above else ''}{low:g} to {high:g}, got {number:g}"
+        )

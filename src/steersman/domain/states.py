@@ -6,6 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ class Factor:
         if self.edges is not None:
             for index, edge in enumerate(self.edges):
                 check_finite(edge, what=f"{where}: edges[{index}]")
-            if not self.edges or any(a >= b for a, b in zip(self.edges, self.edges[1:], strict=False)):
+            if not self.edges or any(a >= b for a, b in pairwise(self.edges)):
                 raise InvalidSpecError(f"{where}: expected strictly ascending edges, got {list(self.edges)}")
             object.__setattr__(self, "values", _bin_labels(self.edges))
         if not self.values:
@@ -132,7 +133,9 @@ class StateSpace:
                 return state
             raise InvalidStateError(f"state: expected an index from 0 to {self.size - 1}, got {state}")
         if not isinstance(state, Mapping):
-            raise InvalidStateError(f"state: expected an index or a mapping of factor to value, got {state!r}")
+            raise InvalidStateError(
+                f"state: expected an index or a mapping of factor to value, got {state!r}"
+            )
         names = [factor.name for factor in self.factors]
         if not names:
             raise InvalidStateError(
@@ -236,7 +239,9 @@ def _factor_from_json(body: object, index: int) -> Factor:
     if "edges" in body:
         edges = tuple(check_finite(edge, what=f"{where}.edges[{i}]") for i, edge in enumerate(items))
         return Factor(name, edges=edges, before=before)
-    return Factor(name, tuple(_value_text(v, f"{where}.values[{i}]") for i, v in enumerate(items)), None, before)
+    return Factor(
+        name, tuple(_value_text(v, f"{where}.values[{i}]") for i, v in enumerate(items)), None, before
+    )
 
 
 def _value_text(value: object, what: str) -> str:
@@ -247,5 +252,5 @@ def _value_text(value: object, what: str) -> str:
 
 def _bin_labels(edges: tuple[float, ...]) -> tuple[str, ...]:
     shown = [f"{edge:g}" if float(f"{edge:g}") == edge else repr(edge) for edge in edges]
-    between = [f"{low}..{high}" for low, high in zip(shown, shown[1:], strict=False)]
+    between = [f"{low}..{high}" for low, high in pairwise(shown)]
     return (f"<{shown[0]}", *between, f">={shown[-1]}")

@@ -150,7 +150,11 @@ def one_step_target(reward: float, gamma: float, bootstrap: float) -> float:
 
 
 def lambda_returns(
-    rewards: Sequence[float], successor_values: Sequence[float], greedy: Sequence[bool], lam: float, gamma: float
+    rewards: Sequence[float],
+    successor_values: Sequence[float],
+    greedy: Sequence[bool],
+    lam: float,
+    gamma: float,
 ) -> list[tuple[float, float]]:
     """Return (bootstrap, return) of each step of a finished episode: Watkins's Q(lambda), forward view.
 

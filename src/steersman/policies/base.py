@@ -29,8 +29,8 @@ def choose_from_greedy(greedy: Sequence[int], size: int, epsilon: float, u: floa
     position = draw_from_mixture(greedy, size, epsilon, u)
     share = epsilon / size
     if position in greedy:
-        return Choice(position, (1.0 - epsilon) / len(greedy) + share, False)
-    return Choice(position, share, True)
+        return Choice(position, (1.0 - epsilon) / len(greedy) + share, explored=False)
+    return Choice(position, share, explored=True)
 
 
 class Policy(Protocol):
@@ -47,7 +47,9 @@ class Policy(Protocol):
         """Return the value of each feasible action."""
         ...
 
-    def probabilities(self, observation: Any, feasible: Sequence[int], *, explore: bool = True) -> list[float]:
+    def probabilities(
+        self, observation: Any, feasible: Sequence[int], *, explore: bool = True
+    ) -> list[float]:
         """Return the probability of each feasible action; they sum to one."""
         ...
 

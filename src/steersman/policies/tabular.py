@@ -93,7 +93,9 @@ class UCBQTablePolicy:
         """Return q of each feasible action, [F] float64."""
         return list(self.seen(observation, feasible).q)
 
-    def probabilities(self, observation: int, feasible: Sequence[int], *, explore: bool = True) -> list[float]:
+    def probabilities(
+        self, observation: int, feasible: Sequence[int], *, explore: bool = True
+    ) -> list[float]:
         """Return the exact probability of each feasible action, [F] float64."""
         greedy = greedy_in_row(self.seen(observation, feasible), self.settings, explore=explore)
         return mixture(greedy, len(feasible), self.settings.epsilon if explore else 0.0)
@@ -130,6 +132,8 @@ class UCBQTablePolicy:
     @classmethod
     def from_payload(cls, payload: dict[str, Any]) -> Self:
         """Make the policy that `to_payload` described."""
-        rows = {int(state): StateRow(*(list(column) for column in row)) for state, row in payload["rows"].items()}
+        rows = {
+            int(state): StateRow(*(list(column) for column in row)) for state, row in payload["rows"].items()
+        }
         settings = PolicySettings.from_json(payload["settings"])
         return cls(ActionCatalogue.of(payload["actions"]), settings, QTable(rows))

@@ -29,7 +29,9 @@ class AuditLine:
     detail: Mapping[str, Any]
 
 
-def write_line(connection: Connection, tenant: str, *, actor: str, verb: str, detail: Mapping[str, Any]) -> None:
+def write_line(
+    connection: Connection, tenant: str, *, actor: str, verb: str, detail: Mapping[str, Any]
+) -> None:
     """Add a line to the audit trail of `tenant`."""
     connection.execute(
         insert(audit).values(
@@ -54,6 +56,8 @@ def list_lines(connection: Connection, tenant: str, *, limit: int = 1000) -> lis
 
 def forget_lines(connection: Connection, tenant: str) -> int:
     """Delete the audit trail of `tenant`; return how many lines there were."""
-    count = connection.execute(select(func.count()).select_from(audit).where(audit.c.tenant == tenant)).scalar_one()
+    count = connection.execute(
+        select(func.count()).select_from(audit).where(audit.c.tenant == tenant)
+    ).scalar_one()
     connection.execute(delete(audit).where(audit.c.tenant == tenant))
     return int(count)

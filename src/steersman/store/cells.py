@@ -10,7 +10,14 @@ from sqlalchemy import Connection, func, insert, select
 from steersman.domain.records import Cell, CellKey
 from steersman.store.tables import cells, opening_cells
 
-__all__ = ["count_cells", "iterate_cells", "iterate_opening_cells", "open_cells", "state_cells", "step_counts"]
+__all__ = [
+    "count_cells",
+    "iterate_cells",
+    "iterate_opening_cells",
+    "open_cells",
+    "state_cells",
+    "step_counts",
+]
 
 _PAGE = 5000
 
@@ -47,7 +54,9 @@ def state_cells(connection: Connection, tenant: str, version: int, state: int) -
 
 def count_cells(connection: Connection, tenant: str, version: int) -> int:
     """Return how many cells of a version have a row."""
-    query = select(func.count()).select_from(cells).where(cells.c.tenant == tenant, cells.c.version == version)
+    query = (
+        select(func.count()).select_from(cells).where(cells.c.tenant == tenant, cells.c.version == version)
+    )
     return int(connection.execute(query).scalar_one())
 
 

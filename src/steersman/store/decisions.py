@@ -35,7 +35,12 @@ _PAGE = 2000
 
 
 def pack_decision(
-    decision: Decision, *, whole_catalogue: bool, latest_version: int, fingerprint: bytes, metadata: str | None
+    decision: Decision,
+    *,
+    whole_catalogue: bool,
+    latest_version: int,
+    fingerprint: bytes,
+    metadata: str | None,
 ) -> Row:
     """Return the sealed row of a new decision.
 
@@ -69,8 +74,31 @@ def pack_decision(
 
 def decision_of(row: Row, catalogue: tuple[str, ...]) -> Decision:
     """Return the decision of a row; `catalogue` holds the ids of its version, [A] str."""
-    (tenant, decision_id, version, _, state, action, propensity, explored, explore, epsilon, c, feasible, seen,
-     episode, step, metadata, reasons, created_at, _, _, status, _, _) = row
+    (
+        tenant,
+        decision_id,
+        version,
+        _,
+        state,
+        action,
+        propensity,
+        explored,
+        explore,
+        epsilon,
+        c,
+        feasible,
+        seen,
+        episode,
+        step,
+        metadata,
+        reasons,
+        created_at,
+        _,
+        _,
+        status,
+        _,
+        _,
+    ) = row
     q, visits, updates, borrowed = _decode(seen)
     return Decision(
         tenant=tenant,
@@ -146,7 +174,9 @@ def list_decisions(
     if not metadata:
         return [tuple(row) for row in connection.execute(query.limit(limit))]
     found: list[Row] = []
-    for row in connection.execution_options(yield_per=_PAGE).execute(query.where(decisions.c.metadata.is_not(None))):
+    for row in connection.execution_options(yield_per=_PAGE).execute(
+        query.where(decisions.c.metadata.is_not(None))
+    ):
         body = json.loads(row.metadata)
         # Typed equality: 1 and true are not the same to the caller who wrote one of them.
         if all(key in body and json.dumps(body[key]) == json.dumps(value) for key, value in metadata.items()):

@@ -53,7 +53,9 @@ class Database:
         self._random = random.Random()
 
     @classmethod
-    def open(cls, url: str | None = None, *, settings: Settings | None = None, upgrade: bool | None = None) -> Self:
+    def open(
+        cls, url: str | None = None, *, settings: Settings | None = None, upgrade: bool | None = None
+    ) -> Self:
         """Open the database at `url`: a file, `sqlite:///file`, or `postgresql://...`.
 
         A SQLite file is made or upgraded as needed; a server's schema only when `upgrade` says so.
@@ -94,9 +96,13 @@ class Database:
         options: dict[str, Any] = {"steersman_reads": True}
         if self.dialect != "sqlite":
             options |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
-        with translated(), self.engine.connect() as connection, _abandoning(connection):
-            with connection.execution_options(**options).begin():
-                yield connection
+        with (
+            translated(),
+            self.engine.connect() as connection,
+            _abandoning(connection),
+            connection.execution_options(**options).begin(),
+        ):
+            yield connection
 
     def run(self, work: Callable[[Connection], T]) -> T:
         """Return what `work` does in one transaction of its own, tried again after conflicts and lost connections.
@@ -170,7 +176,9 @@ def _parse_url(url: str) -> URL:
 
 def _sqlite_engine(url: URL, settings: Settings) -> Engine:
     if not url.database or url.database == ":memory:":
-        raise UnsupportedStoreError("expected a database file: learning in memory would not outlive the process")
+        raise UnsupportedStoreError(
+            "expected a database file: learning in memory would not outlive the process"
+        )
     path = Path(url.database)
     if not path.parent.is_dir():
         raise UnsupportedStoreError(f"expected an existing folder, got {path.parent}", where=str(path))
@@ -180,8 +188,12 @@ def _sqlite_engine(url: URL, settings: Settings) -> Engine:
         module=pysqlite3.dbapi2,
         pool_size=settings.pool_size,
         max_overflow=-1,
-        connect_args={"timeout": settings.patience, "check_same_thread": False, "isolation_level": None,
-                      "cached_statements": 256},
+        connect_args={
+            "timeout": settings.patience,
+            "check_same_thread": False,
+            "isolation_level": None,
+            "cached_statements": 256,
+        },
     )
     journal = "WAL" if sqlite_version() >= WAL_SAFE_SQLITE else "DELETE"
 

@@ -42,7 +42,7 @@ def translation(error: BaseException) -> SteersmanError:
     cause = _driver_error(error)
     text = str(cause).strip().splitlines()[0] if str(cause).strip() else type(cause).__name__
     if isinstance(cause, pysqlite3.dbapi2.Error):
-        return _sqlite_translation(cause, text)
+        return _sqlite_translation(text)
     state = getattr(cause, "sqlstate", None)
     if state == "53100":
         return StoreFullError(f"the database server has no room: {text}")
@@ -50,7 +50,8 @@ def translation(error: BaseException) -> SteersmanError:
         return ConflictError(f"two calls made the same thing at once: {text}")
     if state in _AGAIN or (state or "")[:2] in _GONE or _is_disconnect(cause):
         return StoreUnavailableError(
-            f"the database is not available: {text}", hint="nothing was acknowledged; call again with the same ids"
+            f"the database is not available: {text}",
+            hint="nothing was acknowledged; call again with the same ids",
         )
     if isinstance(cause, sqlalchemy.exc.TimeoutError):
         return StoreUnavailableError("no database connection became free in time")
@@ -76,16 +77,20 @@ def _driver_error(error: BaseException) -> BaseException:
 
 def _is_disconnect(cause: BaseException) -> bool:
     # Psycopg raises OperationalError without a SQLSTATE when the socket is gone or cannot be opened.
-    return type(cause).__name__ in {"OperationalError", "AdminShutdown"} and not getattr(cause, "sqlstate", None)
+    return type(cause).__name__ in {"OperationalError", "AdminShutdown"} and not getattr(
+        cause, "sqlstate", None
+    )
 
 
-def _sqlite_translation(cause: BaseException, text: str) -> SteersmanError:
+def _sqlite_translation(text: str) -> SteersmanError:
     if "locked" in text or "busy" in text:
         return StoreUnavailableError(
             f"other processes kept the database busy: {text}", hint="call again, or raise STEERSMAN_PATIENCE"
         )
     if text in _SQLITE_FULL:
-        return StoreFullError(f"the database could not be written: {text}", hint="free disk space and call again")
+        return StoreFullError(
+            f"the database could not be written: {text}", hint="free disk space and call again"
+        )
     if "malformed" in text or "not a database" in text:
         return StoreCorruptError(f"the file is no sound database: {text}")
     if "unable to open" in text or "readonly" in text:

@@ -44,7 +44,9 @@ def current_revision(connection: Connection) -> str | None:
             return str(found)
     strange = names & set(metadata.tables)
     if strange:
-        raise SchemaError(f"expected an empty database or one of ours, got tables {sorted(strange)} without a revision")
+        raise SchemaError(
+            f"expected an empty database or one of ours, got tables {sorted(strange)} without a revision"
+        )
     return None
 
 

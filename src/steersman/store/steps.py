@@ -38,7 +38,22 @@ def pack_step(step: LearningStep) -> Row:
 
 def step_of(row: Row) -> LearningStep:
     """Return the learning step of a row."""
-    tenant, version, state, action, number, decision_id, kind, reward, discount, bootstrap, target, size, at, _ = row
+    (
+        tenant,
+        version,
+        state,
+        action,
+        number,
+        decision_id,
+        kind,
+        reward,
+        discount,
+        bootstrap,
+        target,
+        size,
+        at,
+        _,
+    ) = row
     key = CellKey(version, state, action)
     return LearningStep(tenant, key, number, decision_id, kind, reward, discount, bootstrap, target, size, at)
 
@@ -48,7 +63,9 @@ def step_seal_holds(row: Row) -> bool:
     return seal(tuple(row[:-1])) == bytes(row[-1])
 
 
-def steps_of_decision(connection: Connection, tenant: str, keys: list[CellKey], decision_id: str) -> list[LearningStep]:
+def steps_of_decision(
+    connection: Connection, tenant: str, keys: list[CellKey], decision_id: str
+) -> list[LearningStep]:
     """Return the learning steps of one decision in the cells `keys` that they may have gone to."""
     found: list[LearningStep] = []
     for key in keys:

@@ -135,7 +135,9 @@ decisions = Table(
     _text("tenant"),
     _text("decision_id"),
     Column("version", Integer, nullable=False),
-    Column("latest_version", Integer, nullable=False),  # of the tenant at the time: what was made since has the visit
+    Column(
+        "latest_version", Integer, nullable=False
+    ),  # of the tenant at the time: what was made since has the visit
     Column("state", Integer, nullable=False),
     _text("action"),
     Column("propensity", Double, nullable=False),
@@ -242,6 +244,15 @@ audit = _table(
 )
 
 TENANT_TABLES = (
-    learning_steps, rewards, decisions, episodes, cells, opening_cells, state_heads, policy_versions, tenants, bases
+    learning_steps,
+    rewards,
+    decisions,
+    episodes,
+    cells,
+    opening_cells,
+    state_heads,
+    policy_versions,
+    tenants,
+    bases,
 )
 """Every table with rows of a tenant but the audit, in an order that is safe to delete in."""

@@ -50,7 +50,9 @@ def insert_version(connection: Connection, version: PolicyVersion, *, operation_
 
 def get_version(connection: Connection, tenant: str, number: int) -> PolicyVersion:
     """Return one version; raise NotFoundError."""
-    query = select(policy_versions).where(policy_versions.c.tenant == tenant, policy_versions.c.version == number)
+    query = select(policy_versions).where(
+        policy_versions.c.tenant == tenant, policy_versions.c.version == number
+    )
     row = connection.execute(query).first()
     if row is None:
         raise NotFoundError(
@@ -77,7 +79,9 @@ def find_operation(connection: Connection, tenant: str, operation_id: str) -> Po
 
 def list_versions(connection: Connection, tenant: str) -> list[PolicyVersion]:
     """Return every version of a tenant or base, oldest first."""
-    query = select(policy_versions).where(policy_versions.c.tenant == tenant).order_by(policy_versions.c.version)
+    query = (
+        select(policy_versions).where(policy_versions.c.tenant == tenant).order_by(policy_versions.c.version)
+    )
     return [_version_of(row) for row in connection.execute(query)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from steersman.domain.identifiers import check_finite, check_id, check_name
 from steersman.domain.records import ClosedEpisode, CloseRequest
@@ -16,7 +17,7 @@ from steersman.errors import (
 from steersman.store.clock import now
 from steersman.store.engine import Database
 from steersman.store.episodes import Episode, episode_of
-from steersman.store.hot.text import Key
+from steersman.store.hot.text import Key, Row
 from steersman.usecases.learning import Learner, Pending
 from steersman.usecases.reward import check_reward_value
 from steersman.usecases.scope import Scope
@@ -71,20 +72,20 @@ def _close_within(
     episodes = {(row[0], row[1]): episode_of(row) for row in scope.hot.lock_episodes(scope.cursor, keys)}
     learner = Learner(scope, now())
     chains = _load(scope, learner, [key for key in keys if key in episodes and episodes[key].closed is None])
-    closed: dict[Key, ClosedEpisode] = {}
+    closing = _Closing(learner, episodes, chains, kind)
     answers: list[ClosedEpisode | SteersmanError] = []
     for item in prepared:
         if isinstance(item, SteersmanError):
             answers.append(item)
             continue
         try:
-            answers.append(_close_one(scope, learner, episodes, chains, closed, item, kind))
+            answers.append(closing.close(item))
         except SteersmanError as error:
             answers.append(error)
-    if closed:
-        rows = [
+    if closing.closed:
+        rows: list[Row] = [
             (item.outcome, item.kind, item.decisions, item.learned, item.closed_at, *key)
-            for key, item in sorted(closed.items())
+            for key, item in sorted(closing.closed.items())
         ]
         scope.hot.close_episodes(scope.cursor, rows)
         learner.write()
@@ -107,33 +108,38 @@ def _load(scope: Scope, learner: Learner, keys: list[tuple[str, str]]) -> dict[K
     return chains
 
 
-def _close_one(
-    scope: Scope,
-    learner: Learner,
-    episodes: dict[Key, Episode],
-    chains: dict[Key, list[Pending]],
-    closed: dict[Key, ClosedEpisode],
-    item: CloseRequest,
-    kind: str,
-) -> ClosedEpisode:
-    key = (item.tenant, item.episode)
-    scope.head(item.tenant)
-    episode = episodes.get(key)
-    if episode is None:
-        raise NotFoundError(f"tenant {item.tenant!r} has no episode {item.episode!r}")
-    known = episode.closed or closed.get(key)
-    if known is not None:
-        if known.outcome == item.outcome:
-            return known
-        raise ConflictError(
-            f"episode {item.episode!r} of tenant {item.tenant!r} is closed: stored outcome {known.outcome!r}, "
-            f"now {item.outcome!r}"
-        )
-    if item.outcome is not None:
-        check_reward_value(learner.settings(item.tenant), item.outcome, what="outcome")
-    learned = learner.learn_rest(chains[key], item.outcome)
-    answer = ClosedEpisode(
-        item.tenant, item.episode, item.outcome, len(chains[key]), learned, kind, learner.at
+@dataclass(slots=True)
+class _Closing:
+    """The closes of one transaction."""
+
+    learner: Learner
+    episodes: dict[Key, Episode]
+    chains: dict[Key, list[Pending]]
+    kind: str
+    closed: dict[Key, ClosedEpisode] = field(default_factory=dict)
+
+    def close(self, item: CloseRequest) -> ClosedEpisode:
+        key = (item.tenant, item.episode)
+        self.learner.scope.head(item.tenant)
+        episode = self.episodes.get(key)
+        if episode is None:
+            raise NotFoundError(f"tenant {item.tenant!r} has no episode {item.episode!r}")
+        known = episode.closed or self.closed.get(key)
+        if known is not None:
+            return _same_or_conflict(item, known)
+        if item.outcome is not None:
+            check_reward_value(self.learner.settings(item.tenant), item.outcome, what="outcome")
+        chain = self.chains[key]
+        learned = self.learner.learn_rest(chain, item.outcome)
+        answer = ClosedEpisode(*key, item.outcome, len(chain), learned, self.kind, self.learner.at)
+        self.closed[key] = answer
+        return answer
+
+
+def _same_or_conflict(item: CloseRequest, known: ClosedEpisode) -> ClosedEpisode:
+    if known.outcome == item.outcome:
+        return known
+    raise ConflictError(
+        f"episode {item.episode!r} of tenant {item.tenant!r} is closed: stored outcome {known.outcome!r}, "
+        f"now {item.outcome!r}"
     )
-    closed[key] = answer
-    return answer

@@ -87,7 +87,9 @@ def decide_many(database: Database, requests: Sequence[DecideRequest]) -> list[D
     """
     prepared = [_check_form(request) for request in requests]
     while True:
-        answers, unstarted = database.run(lambda connection: _decide_within(Scope(database, connection), prepared))
+        answers, unstarted = database.run(
+            lambda connection: _decide_within(Scope(database, connection), prepared)
+        )
         if not unstarted:
             return answers
         for tenant in unstarted:
@@ -98,7 +100,9 @@ def _check_form(request: DecideRequest) -> _Asked | SteersmanError:
     try:
         check_name(request.tenant, what="tenant")
         decision_id = request.decision_id
-        decision_id = str(uuid_utils.uuid7()) if decision_id is None else check_id(decision_id, what="decision_id")
+        decision_id = (
+            str(uuid_utils.uuid7()) if decision_id is None else check_id(decision_id, what="decision_id")
+        )
         if request.episode is not None:
             check_id(request.episode, what="episode")
         if type(request.explore) is not bool:
@@ -129,7 +133,9 @@ def _decide_within(
     asked = [item for item in prepared if isinstance(item, _Asked)]
     scope.lock_tenants(item.request.tenant for item in asked)
     unstarted = {
-        head.tenant for head in scope.heads.values() if head.active_version is None and head.status == "active"
+        head.tenant
+        for head in scope.heads.values()
+        if head.active_version is None and head.status == "active"
     }
     if unstarted:
         return [], unstarted
@@ -160,8 +166,7 @@ def _decide_within(
             if isinstance(answer, Decision):
                 made[item.key] = item.fingerprint, answer
             answers.append(answer)
-        else:
-            assert place is not None
+        elif place is not None:
             answers.append(place)
     if rows:
         scope.hot.insert_decisions(scope.cursor, rows)
@@ -183,7 +188,9 @@ def _place(scope: Scope, item: _Asked) -> _Placed | SteersmanError:
         for action in request.reasons or ():
             position = version.actions.position.get(str(action))
             if position is None or position in feasible:
-                raise InvalidActionError(f"reasons: expected ids of actions that are not feasible, got {action!r}")
+                raise InvalidActionError(
+                    f"reasons: expected ids of actions that are not feasible, got {action!r}"
+                )
         return _Placed(item, version, state, feasible)
     except SteersmanError as error:
         return error
@@ -192,7 +199,11 @@ def _place(scope: Scope, item: _Asked) -> _Placed | SteersmanError:
 def _lock_episodes(scope: Scope, placed: list[_Placed]) -> dict[Key, int | None]:
     """Make and lock the episodes of these requests; return their lengths, None for those that are closed."""
     keys = sorted(
-        {(item.asked.request.tenant, item.asked.request.episode) for item in placed if item.asked.request.episode}
+        {
+            (item.asked.request.tenant, item.asked.request.episode)
+            for item in placed
+            if item.asked.request.episode
+        }
     )
     if not keys:
         return {}
@@ -226,7 +237,9 @@ def _choose(
         ids = tuple(version.actions.ids[i] for i in place.feasible)
     head = scope.heads[request.tenant]
     settings = version.settings
-    choice = choose_in_row(seen, settings, draw_uniform(head.secret, item.decision_id), explore=request.explore)
+    choice = choose_in_row(
+        seen, settings, draw_uniform(head.secret, item.decision_id), explore=request.explore
+    )
     decision = Decision(
         request.tenant,
         item.decision_id,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import fsum
+from typing import NamedTuple
 
 from steersman.domain.records import CellKey, Decision, LearningStep
 from steersman.domain.settings import PolicySettings
@@ -22,6 +23,17 @@ from steersman.store.steps import pack_step
 from steersman.usecases.scope import Scope
 
 __all__ = ["Learner", "Pending"]
+
+
+class _Change(NamedTuple):
+    """What a learning step does to its cell; see `LearningStep`."""
+
+    kind: str
+    reward: float
+    discount: float
+    bootstrap: float
+    target: float
+    step_size: float
 
 
 @dataclass(slots=True)
@@ -160,38 +172,36 @@ class Learner:
 
     def further(self, pending: Pending, value: float) -> Key:
         """Add a further reward to the cell of a decision that was learned already; return where."""
-        decision = pending.decision
-        key = self.cell_of(decision)
+        key = self.cell_of(pending.decision)
         cells = self.scope.cells(key)
-        position = cells.version.actions.position[decision.action]
-        size = further_step_size(cells.version.settings.alpha, cells.borrowed[position], cells.updates[position])
+        position = cells.version.actions.position[pending.decision.action]
+        size = further_step_size(
+            cells.version.settings.alpha, cells.borrowed[position], cells.updates[position]
+        )
         cells.q[position] += size * value
-        self._log(pending, key, position, "further", value, 0.0, 0.0, value, size)
+        self._log(pending, key, _Change("further", value, 0.0, 0.0, value, size))
         return key
 
     def _update(self, pending: Pending, reward: float, gamma: float, bootstrap: float, target: float) -> Key:
-        decision = pending.decision
-        key = self.cell_of(decision)
+        key = self.cell_of(pending.decision)
         cells = self.scope.cells(key)
-        position = cells.version.actions.position[decision.action]
+        position = cells.version.actions.position[pending.decision.action]
         cells.updates[position] += 1
         size = step_size(cells.version.settings.alpha, cells.borrowed[position], cells.updates[position])
         cells.q[position] = q_update(cells.q[position], target, size)
         pending.status = "learned"
         self._marks[pending.key] = ("learned", None, None, *pending.key)
-        self._log(pending, key, position, "update", reward, gamma, bootstrap, target, size)
+        self._log(pending, key, _Change("update", reward, gamma, bootstrap, target, size))
         return key
 
-    def _log(
-        self, pending: Pending, key: Key, position: int, kind: str,
-        reward: float, discount: float, bootstrap: float, target: float, size: float,
-    ) -> None:
+    def _log(self, pending: Pending, key: Key, change: _Change) -> None:
+        decision = pending.decision
         cells = self.scope.cells(key)
+        position = cells.version.actions.position[decision.action]
         cells.steps[position] += 1
-        tenant, version, state = key
+        cell = CellKey(key[1], key[2], decision.action)
         step = LearningStep(
-            tenant, CellKey(version, state, pending.decision.action), cells.steps[position],
-            pending.decision.decision_id, kind, reward, discount, bootstrap, target, size, self.at,
+            decision.tenant, cell, cells.steps[position], decision.decision_id, *change, self.at
         )
         self._steps.append(pack_step(step))
         self.scope.changed(key, position)
@@ -220,7 +230,9 @@ class Learner:
         if self._steps:
             self.scope.hot.insert_steps(self.scope.cursor, self._steps)
         if self._marks:
-            self.scope.hot.mark_decisions(self.scope.cursor, [self._marks[key] for key in sorted(self._marks)])
+            self.scope.hot.mark_decisions(
+                self.scope.cursor, [self._marks[key] for key in sorted(self._marks)]
+            )
         self.scope.write_cells()
 
     def _resolve(self, decision: Decision, action: str) -> Key:

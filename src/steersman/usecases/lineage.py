@@ -17,8 +17,12 @@ __all__ = ["Lineage", "trace_lineage"]
 class Lineage:
     """The versions from the one that learns up to the one that decided, and where a state lies in each."""
 
-    path: tuple[PolicyVersion, ...]  # the learning version first, the deciding one last; one when they are the same
-    maps: tuple[NDArray[np.int64] | None, ...]  # of each: [S of the deciding version] int64, -1 for none; None: same
+    path: tuple[
+        PolicyVersion, ...
+    ]  # the learning version first, the deciding one last; one when they are the same
+    maps: tuple[
+        NDArray[np.int64] | None, ...
+    ]  # of each: [S of the deciding version] int64, -1 for none; None: same
 
     def resolve(self, state: int, action: str) -> tuple[PolicyVersion, int]:
         """Return the nearest version on the path that has the action and the state, and the state's index there.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import Connection
-
 from steersman.domain.catalogue import ActionCatalogue
 from steersman.domain.records import Cell, CellKey, PolicyVersion
 from steersman.domain.settings import PolicySettings
@@ -14,6 +12,7 @@ from steersman.domain.states import StateSpace
 from steersman.policies.tabular import UCBQTablePolicy
 from steersman.store import cells, tenants, versions
 from steersman.store.clock import now
+from steersman.store.connection import Connection
 from steersman.store.tenants import Owner
 
 __all__ = ["make_version", "moved_cell"]

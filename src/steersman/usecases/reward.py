@@ -88,7 +88,9 @@ def _check_form(request: RewardRequest, kind: str) -> _Asked | SteersmanError:
             raise InvalidRewardError(error.message) from None
         if kind == "default":
             return _Asked(tenant, decision_id, value, DEFAULT_REWARD_PREFIX + decision_id)
-        reward_id = decision_id if request.reward_id is None else check_id(request.reward_id, what="reward_id")
+        reward_id = (
+            decision_id if request.reward_id is None else check_id(request.reward_id, what="reward_id")
+        )
         if reward_id.startswith(DEFAULT_REWARD_PREFIX):
             raise InvalidInputError(
                 f"reward_id: expected an id that does not begin with {DEFAULT_REWARD_PREFIX!r}, got {reward_id!r}"

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sqlalchemy import Connection
-
 from steersman.domain.records import PolicyVersion
 from steersman.errors import NotFoundError
 from steersman.policies.tabular import opening_row
 from steersman.store import versions
+from steersman.store.connection import Connection
 from steersman.store.engine import Database
 from steersman.store.hot import cursor_of
 from steersman.store.hot.text import Key, Row
@@ -115,7 +114,7 @@ class Scope:
     def write_cells(self) -> None:
         """Write the cells that were changed."""
         rows: list[Row] = []
-        for (key, position) in sorted(self._changed):
+        for key, position in sorted(self._changed):
             cells = self._states[key]
             rows.append(
                 (

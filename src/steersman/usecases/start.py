@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import uuid_utils
-from sqlalchemy import Connection
 
 from steersman.domain.records import Cell, CellKey, PolicyVersion
 from steersman.domain.settings import TenantSpec
 from steersman.store import audit, cells, tenants, versions
+from steersman.store.connection import Connection
 from steersman.store.engine import Database
 from steersman.store.tenants import Owner
 from steersman.usecases.make_version import make_version
@@ -44,10 +44,16 @@ def _start_within(connection: Connection, tenant: str, operation_id: str, actor:
         settings=spec.settings,
         opening=lambda: borrowed_cells(connection, base, spec) if base is not None and warm else iter(()),
         parent=None,
-        provenance={"base": spec.base, "base_version": base.active_version} if base is not None and warm else {},
+        provenance={"base": spec.base, "base_version": base.active_version}
+        if base is not None and warm
+        else {},
     )
     audit.write_line(
-        connection, tenant, actor=actor, verb="start", detail={"version": version.number, "origin": version.origin}
+        connection,
+        tenant,
+        actor=actor,
+        verb="start",
+        detail={"version": version.number, "origin": version.origin},
     )
     return version
 

@@ -6,12 +6,11 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection
-
 from steersman.domain.identifiers import check_name
 from steersman.domain.settings import TenantSpec
 from steersman.errors import InvalidSpecError, NotFoundError
 from steersman.store import audit, tenants
+from steersman.store.connection import Connection
 from steersman.store.engine import Database
 from steersman.store.tenants import Owner
 
@@ -50,7 +49,8 @@ def check_base(connection: Connection, spec: TenantSpec) -> None:
             tenants.get_base(connection, spec.base)
         except NotFoundError:
             raise InvalidSpecError(
-                f"base: there is no base {spec.base!r}", hint=f"create it with: steersman base create {spec.base}"
+                f"base: there is no base {spec.base!r}",
+                hint=f"create it with: steersman base create {spec.base}",
             ) from None
 
 

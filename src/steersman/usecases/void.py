@@ -41,7 +41,9 @@ def _void_within(scope: Scope, tenant: str, decision_id: str) -> Decision:
     if pending.status == "open":
         learner.load_rewards([pending])
         if pending.rewards:
-            raise ConflictError(f"decision {decision_id!r} of tenant {tenant!r} has a reward, so it was acted upon")
+            raise ConflictError(
+                f"decision {decision_id!r} of tenant {tenant!r} has a reward, so it was acted upon"
+            )
         learner.void(pending)
         learner.write()
     return replace(pending.decision, status="void")

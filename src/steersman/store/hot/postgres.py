@@ -12,7 +12,17 @@ from typing import Any
 from sqlalchemy import BigInteger, Double, Integer, LargeBinary, SmallInteger, Table
 
 from steersman.store import tables
-from steersman.store.hot.text import CELLS, DECISIONS, EPISODES, REWARDS, TENANT_HEAD, Key, Row, column_list, key_of
+from steersman.store.hot.text import (
+    CELLS,
+    DECISIONS,
+    EPISODES,
+    REWARDS,
+    TENANT_HEAD,
+    Key,
+    Row,
+    column_list,
+    key_of,
+)
 
 __all__ = ["PostgresStatements"]
 
@@ -74,7 +84,8 @@ _FIND_REWARDS = _select(tables.rewards, REWARDS, ("tenant", "reward_id"))
 _REWARDS_OF = _select(tables.rewards, ("tenant", "decision_id", "value"), ("tenant", "decision_id"))
 _OPEN_EPISODES = (
     "INSERT INTO episodes (tenant, episode, status, steps, opened_at, touched_at) "
-    f"SELECT tenant, episode, 'open', 0, opened_at, opened_at FROM {_unnest(tables.episodes, (*_EPISODE, 'opened_at'))} "
+    "SELECT tenant, episode, 'open', 0, opened_at, opened_at "
+    f"FROM {_unnest(tables.episodes, (*_EPISODE, 'opened_at'))} "
     "ON CONFLICT (tenant, episode) DO NOTHING"
 )
 _LOCK_EPISODES = _select(tables.episodes, EPISODES, _EPISODE) + " ORDER BY tenant, episode FOR UPDATE OF t"
@@ -86,7 +97,9 @@ _MAKE_HEADS = (
     f"INSERT INTO state_heads (tenant, version, state) SELECT * FROM {_unnest(tables.state_heads, _STATE)} "
     "ON CONFLICT (tenant, version, state) DO NOTHING"
 )
-_LOCK_HEADS = _select(tables.state_heads, ("state",), _STATE) + " ORDER BY tenant, version, state FOR UPDATE OF t"
+_LOCK_HEADS = (
+    _select(tables.state_heads, ("state",), _STATE) + " ORDER BY tenant, version, state FOR UPDATE OF t"
+)
 _READ_CELLS = _select(tables.cells, CELLS, _STATE)
 _WRITE_CELLS = _upsert(tables.cells)
 _INSERT_DECISIONS = _insert(tables.decisions)

@@ -7,7 +7,17 @@ from typing import Any
 from sqlalchemy import Table
 
 from steersman.store import tables
-from steersman.store.hot.text import CELLS, DECISIONS, EPISODES, REWARDS, TENANT_HEAD, Key, Row, column_list, key_of
+from steersman.store.hot.text import (
+    CELLS,
+    DECISIONS,
+    EPISODES,
+    REWARDS,
+    TENANT_HEAD,
+    Key,
+    Row,
+    column_list,
+    key_of,
+)
 
 __all__ = ["SQLiteStatements"]
 
