@@ -50,6 +50,14 @@ def keys(body: dict[str, Any]) -> Iterator[str]:
             yield name
 
 
+def commands(group: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Every command and group of commands below `group`, by the words that call it."""
+    for name, command in group.commands.items():
+        yield f"{path} {name}", command
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{path} {name}")
+
+
 def test_the_generated_pages_are_current(generate: ModuleType) -> None:
     assert generate.stale(DOCS) == []
 
@@ -65,6 +73,20 @@ def test_every_setting_has_a_heading() -> None:
 def test_everything_that_a_tenant_declares_has_a_heading() -> None:
     declared = TenantSpec.from_json({"actions": ["a"], "states": 1}).to_json()
     assert set(keys(declared)) == headings(DOCS / "tenants.md") - {"Tenants"}
+
+
+def test_every_command_has_a_heading_and_a_sentence() -> None:
+    typer = pytest.importorskip("typer.main")
+    cli = pytest.importorskip("steersman.cli.app")
+    found = dict(commands(typer.get_command(cli.app), "steersman"))
+    assert found
+    assert set(found) <= headings(DOCS / "cli.md")
+    assert [name for name, command in found.items() if not command.help] == []
+
+
+def test_every_page_is_in_the_index() -> None:
+    linked = set(LINK.findall((DOCS / "README.md").read_text(encoding="utf-8")))
+    assert {page.name for page in DOCS.glob("*.md")} - linked - {"README.md"} == set()
 
 
 def test_the_tree_drawn_is_the_tree_defined() -> None:

@@ -12,8 +12,15 @@ from tests.house.rules import ROOT, listed_layers
 from tests.support.commands import BIN, run
 
 PYPROJECT = ROOT / "pyproject.toml"
-# Modules that contracts name, beside the layers themselves.
-NAMED = ["integrations/negmas/__init__.py", "store/hot/__init__.py", "training/fit.py"]
+# Modules that contracts and plants name, beside the layers themselves.
+SERVING = [f"usecases/{verb}.py" for verb in ("decide", "reward", "close_episode", "void", "expire")]
+NAMED = [
+    "integrations/negmas/__init__.py",
+    "store/hot/__init__.py",
+    "training/fit.py",
+    "usecases/fit.py",
+    *SERVING,
+]
 
 
 @pytest.fixture
@@ -93,6 +100,16 @@ def test_a_planted_import_breaks_its_contract(skeleton: Path, module: str, text:
     done = lint_imports(skeleton)
     assert done.returncode == 1
     assert complaint in done.stdout
+
+
+def test_what_serves_may_not_reach_training_by_a_way_round(skeleton: Path) -> None:
+    (skeleton / "training" / "fit.py").write_text("import torch\n")
+    (skeleton / "usecases" / "fit.py").write_text("import steersman.training.fit\n")
+    assert lint_imports(skeleton).returncode == 0
+    (skeleton / "usecases" / "decide.py").write_text("import steersman.usecases.fit\n")
+    done = lint_imports(skeleton)
+    assert done.returncode == 1
+    assert "steersman.usecases.decide is not allowed to import steersman.training" in done.stdout
 
 
 def test_the_root_is_no_way_around_the_layers(skeleton: Path) -> None:
