@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import tomllib
 from collections.abc import Iterable, Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import TypeAlias
 
@@ -21,6 +23,7 @@ __all__ = [
     "exports_wrong",
     "extras_undeclared",
     "functions_too_long",
+    "imports_undeclared",
     "listed_layers",
     "modules_too_long",
     "packages_unlisted",
@@ -126,6 +129,27 @@ def extras_undeclared(tree: Path, pyproject: Path) -> list[str]:
                 named = [str(arg.value) for arg in node.args if isinstance(arg, ast.Constant)]
                 found += [f"{path}:{node.lineno}: {name}" for name in named if name not in declared]
     return found
+
+
+def imports_undeclared(tree: Path, pyproject: Path) -> list[str]:
+    """Every import of a package that neither the dependencies nor the extras of `pyproject` bring."""
+    project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
+    lists = [project["dependencies"], *project["optional-dependencies"].values()]
+    declared = {_normalised(re.split(r"[\[<>=]", name)[0]) for names in lists for name in names}
+    owners = packages_distributions()
+    found = []
+    for path, module in _modules(tree):
+        for node in ast.walk(module):
+            for name in (
+                {name.split(".")[0] for name in _imports_of(node)} - sys.stdlib_module_names - {"steersman"}
+            ):
+                if declared.isdisjoint(map(_normalised, owners.get(name, [name]))):
+                    found.append(f"{path}:{getattr(node, 'lineno', 0)}: {name}")
+    return found
+
+
+def _normalised(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 def _files(tree: Path) -> Iterator[tuple[Path, Path]]:

