@@ -80,6 +80,18 @@ def test_a_private_server_keeps_what_was_committed(private_postgres: PostgresClu
         assert connection.execute("SELECT x FROM kept").fetchall() == [(1,)]
 
 
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_server_is_as_durable_as_asked(*, durable: bool) -> None:
+    with (
+        temporary_cluster(durable=durable) as cluster,
+        psycopg.connect(cluster.url("postgres")) as connection,
+    ):
+        row = connection.execute(
+            "SELECT current_setting('fsync'), current_setting('synchronous_commit')"
+        ).fetchone()
+        assert row == ("on" if durable else "off", "on")
+
+
 def test_a_server_and_its_folder_are_gone_afterwards() -> None:
     with temporary_cluster() as cluster:
         process = psutil.Process(int((cluster.folder / "postmaster.pid").read_text().split()[0]))

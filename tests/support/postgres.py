@@ -35,14 +35,15 @@ class PostgresCluster:
     """One server with a data folder of its own, reached through a Unix socket in that folder.
 
     Its own user is a superuser, so tests act as `role`, which may do nothing but log in and owns nothing but
-    the databases made for it. It runs without fsync: whatever happens to its processes, the operating system
-    keeps what was written, and nothing here has to outlive a crash of the machine.
+    the databases made for it. Unless `durable`, it runs without fsync: whatever happens to its processes, the
+    operating system keeps what was written, and nothing here has to outlive a crash of the machine.
     """
 
-    def __init__(self, folder: Path, *, role: str = "tester") -> None:
+    def __init__(self, folder: Path, *, role: str = "tester", durable: bool = False) -> None:
         """Make the data folder in `folder`, which is empty or missing; the server is not started yet."""
         self.folder = folder
         self.role = role
+        self.durable = durable
         self._binaries = wheel.POSTGRES_VERSIONS[wheel.TARGET_POSTGRES_VERSION]
         self._user: dict[str, Any] = {}
         self._process: subprocess.Popen[bytes] | None = None
@@ -68,10 +69,10 @@ class PostgresCluster:
         if self.is_running():
             return
         leash = ["setpriv", "--pdeathsig=QUIT", "--"] if shutil.which("setpriv") else []
-        command = [*leash, str(self._binaries / "postgres"), "-D", str(self.folder), "-F", "-h", ""]
+        command = [*leash, str(self._binaries / "postgres"), "-D", str(self.folder), "-h", "", "-k"]
         with (self.folder / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*command, "-k", str(self.folder)],
+                [*command, str(self.folder), *([] if self.durable else ["-F"])],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -150,13 +151,13 @@ class PostgresCluster:
 
 
 @contextmanager
-def temporary_cluster() -> Iterator[PostgresCluster]:
-    """Run a server of one's own in a new folder; both are gone afterwards."""
+def temporary_cluster(*, durable: bool = False) -> Iterator[PostgresCluster]:
+    """Run a server of one's own in a new folder, `durable` or not; both are gone afterwards."""
     # The path of a socket has at most 107 characters; the folders that pytest makes are long, and closed to
     # the user that the server runs as.
     folder = Path(tempfile.mkdtemp(prefix="steersman-pg-"))
     try:
-        cluster = PostgresCluster(folder)
+        cluster = PostgresCluster(folder, durable=durable)
         try:
             cluster.start()
             yield cluster
