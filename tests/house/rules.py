@@ -140,11 +140,11 @@ def imports_undeclared(tree: Path, pyproject: Path) -> list[str]:
     found = []
     for path, module in _modules(tree):
         for node in ast.walk(module):
-            for name in (
+            named = (
                 {name.split(".")[0] for name in _imports_of(node)} - sys.stdlib_module_names - {"steersman"}
-            ):
-                if declared.isdisjoint(map(_normalised, owners.get(name, [name]))):
-                    found.append(f"{path}:{getattr(node, 'lineno', 0)}: {name}")
+            )
+            strange = [n for n in named if declared.isdisjoint(map(_normalised, owners.get(n, [n])))]
+            found += [f"{path}:{getattr(node, 'lineno', 0)}: {name}" for name in strange]
     return found
 
 
