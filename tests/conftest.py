@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +12,11 @@ from hypothesis import settings
 from steersman.store.engine import Database
 from tests.support.postgres import PostgresCluster, temporary_cluster
 
-# A loaded machine is slow, which says nothing about what is tested.
-settings.register_profile("steersman", deadline=None)
-settings.load_profile("steersman")
+# A loaded machine is slow, which says nothing about what is tested. In continuous integration Hypothesis itself
+# drops the deadline, and the seed as well.
+settings.register_profile("local", deadline=None)
+if "CI" not in os.environ:
+    settings.load_profile("local")
 
 
 @pytest.fixture(scope="session")
