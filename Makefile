@@ -12,7 +12,7 @@ TORCH := $(VENV)/.stamp-torch-$(TORCH_VERSION)
 DEV := $(VENV)/.stamp-dev
 BENCH := $(VENV)/.stamp-bench
 TREES := $(wildcard src tests benchmarks docs)
-BENCHMARKS := $(basename $(notdir $(wildcard benchmarks/[a-z]*.py)))
+BENCHMARKS = $(basename $(notdir $(shell grep -l __main__ benchmarks/*.py)))
 
 .PHONY: demo test check bench format docs clean
 
@@ -31,7 +31,7 @@ check: $(DEV)
 	$(BIN)/towncrier build --draft --version next > /dev/null
 
 bench: $(BENCH)
-	set -e; for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name; done
+	status=0; for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || status=1; done; exit $$status
 
 format: $(DEV)
 	$(BIN)/ruff check --fix --select I $(TREES)
