@@ -1,0 +1,97 @@
+"""Reading row files: which profile their rows follow, and the rows themselves, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from steersman.errors import InvalidRowError
+from steersman.teacher.binding import CollectionMetadata, find_metadata
+from steersman.teacher.parquet import read_parquet, row_schema_of
+from steersman.teacher.profiles import RowProfile, find_profile
+from steersman.teacher.quick import RowChecker
+from steersman.teacher.rows import CheckedRow, check_fields
+from steersman.teacher.sources import LineReader, SourceFile, hash_file
+from steersman.teacher.strict_json import parse_json, shown
+
+__all__ = ["Collection", "RowReader", "find_collections"]
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A file of rows, with what its metadata says and the profile that all rows of one load follow."""
+
+    source: SourceFile
+    metadata: CollectionMetadata
+    profile: RowProfile
+
+
+class RowReader:
+    """Reads the checked rows of one file; once all are read, it knows their hash and the blank lines."""
+
+    def __init__(self, source: SourceFile, profile: RowProfile) -> None:
+        """Read from `source`, nothing yet."""
+        self.source = source
+        self.blank_lines = 0
+        self.bytes_read = 0
+        self.sha256 = ""  # of the file, once all rows are read
+        self._checker = RowChecker(profile)
+
+    def __iter__(self) -> Iterator[tuple[int, CheckedRow]]:
+        """Yield the number of each row, of its line or in its Parquet file, and the row; raise InvalidRowError."""
+        if self.source.suffix == ".parquet":
+            yield from self._parquet()
+        else:
+            yield from self._lines()
+
+    def _lines(self) -> Iterator[tuple[int, CheckedRow]]:
+        lines = LineReader(self.source.path)
+        check, path = self._checker.check_line, self.source.path
+        for number, line in lines:
+            yield number, check(line, where=f"{path}:{number}")
+            self.bytes_read = lines.bytes_read
+        self.blank_lines, self.bytes_read, self.sha256 = lines.blank, lines.bytes_read, lines.sha256
+
+    def _parquet(self) -> Iterator[tuple[int, CheckedRow]]:
+        sha256 = hash_file(self.source.path)
+        yield from read_parquet(self.source.path, self._checker)
+        self.bytes_read, self.sha256 = self.source.size, sha256
+
+
+def find_collections(sources: tuple[SourceFile, ...]) -> tuple[Collection, ...]:
+    """Return the collection of each file, all of one profile; a file without rows goes along.
+
+    Raises InvalidRowError for metadata that cannot be read, for a row schema that is unknown or differs from the
+    metadata's, for profiles that differ between files, and where no file has a row.
+    """
+    metadata = [find_metadata(source.path) for source in sources]
+    profiles = [_find_profile(source, facts) for source, facts in zip(sources, metadata, strict=True)]
+    first = next((index for index, profile in enumerate(profiles) if profile is not None), None)
+    if first is None or (common := profiles[first]) is None:
+        raise InvalidRowError(
+            "expected at least one row, found none", where=", ".join(str(s.path) for s in sources)
+        )
+    for source, facts, profile in zip(sources, metadata, profiles, strict=True):
+        if profile is None:
+            continue
+        facts.check_profile(profile)
+        if profile != common:
+            raise InvalidRowError(
+                f"expected rows of the profile {shown(common.name)} as in {sources[first].path}, "
+                f"got another one, {shown(profile.name)}",
+                where=str(source.path),
+            )
+    return tuple(Collection(source, facts, common) for source, facts in zip(sources, metadata, strict=True))
+
+
+def _find_profile(source: SourceFile, metadata: CollectionMetadata) -> RowProfile | None:
+    """Return the profile of the first row of `source`, or None where it has no row."""
+    if source.suffix == ".parquet":
+        schema = row_schema_of(source.path)
+        where = f"{source.path}:1"
+        return None if schema is None else find_profile(schema, metadata.profile, where=where)
+    for number, line in LineReader(source.path):
+        where = f"{source.path}:{number}"
+        row = check_fields(parse_json(line, where=where), where=where)
+        return find_profile(row["schema_version"], metadata.profile, where=where)
+    return None
