@@ -41,7 +41,11 @@ class Policy(Protocol):
     """
 
     kind: ClassVar[str]
-    catalogue: ActionCatalogue
+
+    @property
+    def catalogue(self) -> ActionCatalogue:
+        """The actions that it chooses among."""
+        ...
 
     def action_values(self, observation: Any, feasible: Sequence[int]) -> list[float]:
         """Return the value of each feasible action."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 from steersman.domain.catalogue import ActionCatalogue
@@ -103,7 +103,8 @@ class UCBQTablePolicy:
     def choose(self, observation: int, feasible: Sequence[int], u: float, *, explore: bool = True) -> Choice:
         """Return the action that the draw `u` in [0, 1) falls on."""
         choice = choose_in_row(self.seen(observation, feasible), self.settings, u, explore=explore)
-        return Choice(feasible[choice.position], choice.propensity, choice.explored)
+        position = feasible[choice.position]
+        return choice if position == choice.position else replace(choice, position=position)
 
     def decide(self, secret: bytes, decision_id: str, state: int, feasible: Sequence[int]) -> Choice:
         """Choose by the draw of `decision_id` and count the visit."""

@@ -2,45 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, Select, func, insert, literal, select
 
 from steersman.domain.records import Cell, CellKey
 from steersman.store.tables import cells, opening_cells
 
 __all__ = [
+    "cell_totals",
     "count_cells",
     "iterate_cells",
     "iterate_opening_cells",
     "open_cells",
+    "same_cells",
     "state_cells",
     "step_counts",
 ]
 
 _PAGE = 5000
+_NUMBERS = ("state", "action", "q", "visits", "updates", "borrowed")
 
 
-def iterate_cells(connection: Connection, tenant: str, version: int) -> Iterator[Cell]:
-    """Yield the cells of a version by state and action, streamed."""
-    yield from _iterate(connection, tenant, version, opening=False)
+def iterate_cells(
+    connection: Connection, tenant: str, version: int, *, actions: Collection[str] | None = None
+) -> Iterator[Cell]:
+    """Yield the cells of a version by state and action, streamed; optionally of some `actions` alone."""
+    query = _in_order(tenant, version, opening=False)
+    if actions is not None:
+        query = query.where(cells.c.action.in_(actions))
+    yield from _stream(connection, query)
 
 
 def iterate_opening_cells(connection: Connection, tenant: str, version: int) -> Iterator[Cell]:
     """Yield the cells that a version started with, by state and action, streamed."""
-    yield from _iterate(connection, tenant, version, opening=True)
+    yield from _stream(connection, _in_order(tenant, version, opening=True))
 
 
-def _iterate(connection: Connection, tenant: str, version: int, *, opening: bool) -> Iterator[Cell]:
-    table = opening_cells if opening else cells
-    query = (
-        select(table)
-        .where(table.c.tenant == tenant, table.c.version == version)
-        .order_by(table.c.tenant, table.c.version, table.c.state, table.c.action)
+def _in_order(tenant: str, version: int, *, opening: bool) -> Select[tuple[int, int, str, float, int, int, float]]:
+    columns = (opening_cells if opening else cells).c
+    return (
+        select(
+            columns.version,
+            columns.state,
+            columns.action,
+            columns.q,
+            columns.visits,
+            columns.updates,
+            columns.borrowed,
+        )
+        .where(columns.tenant == tenant, columns.version == version)
+        .order_by(columns.tenant, columns.version, columns.state, columns.action)
     )
-    for row in connection.execution_options(yield_per=_PAGE).execute(query):
-        yield Cell(CellKey(row.version, row.state, row.action), row.q, row.visits, row.updates, row.borrowed)
+
+
+def _stream(
+    connection: Connection, query: Select[tuple[int, int, str, float, int, int, float]]
+) -> Iterator[Cell]:
+    # Options of the statement: those of a connection would stay with whatever it runs next.
+    for version, state, action, *numbers in connection.execute(query, execution_options={"yield_per": _PAGE}):
+        yield Cell(CellKey(version, state, action), *numbers)
 
 
 def state_cells(connection: Connection, tenant: str, version: int, state: int) -> list[Cell]:
@@ -54,10 +76,28 @@ def state_cells(connection: Connection, tenant: str, version: int, state: int) -
 
 def count_cells(connection: Connection, tenant: str, version: int) -> int:
     """Return how many cells of a version have a row."""
-    query = (
-        select(func.count()).select_from(cells).where(cells.c.tenant == tenant, cells.c.version == version)
+    return cell_totals(connection, tenant, version)[0]
+
+
+def cell_totals(connection: Connection, tenant: str, version: int) -> tuple[int, int, int]:
+    """Return how many cells of a version have a row, and the sums of their visits and updates."""
+    total = (func.count(), func.coalesce(func.sum(cells.c.visits), 0), func.coalesce(func.sum(cells.c.updates), 0))
+    query = select(*total).where(cells.c.tenant == tenant, cells.c.version == version)
+    count, visits, updates = connection.execute(query).one()
+    return int(count), int(visits), int(updates)
+
+
+def same_cells(connection: Connection, tenant: str, first: int, second: int) -> bool:
+    """Return whether two versions hold the same cells with the same four numbers."""
+
+    def rows(version: int) -> Select[tuple[object, ...]]:
+        columns = [cells.c[name] for name in _NUMBERS]
+        return select(*columns).where(cells.c.tenant == tenant, cells.c.version == version)
+
+    return not any(
+        connection.execute(rows(one).except_(rows(other)).limit(1)).first()
+        for one, other in ((first, second), (second, first))
     )
-    return int(connection.execute(query).scalar_one())
 
 
 def open_cells(connection: Connection, tenant: str, version: int, opening: Iterable[Cell]) -> int:
@@ -79,8 +119,12 @@ def open_cells(connection: Connection, tenant: str, version: int, opening: Itera
             for cell in page
         ]
         connection.execute(insert(opening_cells), rows)
-        connection.execute(insert(cells), [row | {"steps": 0} for row in rows])
         count += len(rows)
+    names = ["tenant", "version", *_NUMBERS]
+    opened = select(*(opening_cells.c[name] for name in names), literal(0)).where(
+        opening_cells.c.tenant == tenant, opening_cells.c.version == version
+    )
+    connection.execute(insert(cells).from_select([*names, "steps"], opened))
     return count
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, Select, select
@@ -16,22 +16,40 @@ from steersman.store.seals import seal
 from steersman.store.tables import decisions
 
 __all__ = [
+    "DecisionHead",
+    "decision_head",
     "decision_of",
     "fingerprint_of",
     "get_decision",
     "iterate_decisions",
-    "latest_version_of",
     "list_decisions",
     "pack_decision",
     "sealed_part",
-    "version_epoch",
 ]
 
 _encode = msgspec.json.encode
 _decode = msgspec.json.decode
 _AT = {name: index for index, name in enumerate(DECISIONS)}
-_SEAL = _AT["seal"]
+_SEAL, _EPISODE, _STATUS = _AT["seal"], _AT["episode"], _AT["status"]
 _PAGE = 2000
+
+
+class DecisionHead(NamedTuple):
+    """What is learned by of a decision."""
+
+    tenant: str
+    decision_id: str
+    version: int
+    latest_version: int  # the tenant's newest when it was made
+    state: int
+    action: str
+    episode: str | None
+    status: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """(tenant, decision id)."""
+        return self.tenant, self.decision_id
 
 
 def pack_decision(
@@ -112,7 +130,7 @@ def decision_of(row: Row, catalogue: tuple[str, ...]) -> Decision:
         epsilon=epsilon,
         c=c,
         feasible=catalogue if feasible is None else tuple(_decode(feasible)),
-        seen=SeenRow([float(value) for value in q], visits, updates, [float(value) for value in borrowed]),
+        seen=SeenRow(tuple(map(float, q)), tuple(visits), tuple(updates), tuple(map(float, borrowed))),
         episode=episode,
         step=step,
         metadata=None if metadata is None else json.loads(metadata),
@@ -127,14 +145,9 @@ def fingerprint_of(row: Row) -> bytes:
     return bytes(row[_AT["fingerprint"]])
 
 
-def latest_version_of(row: Row) -> int:
-    """Return the newest version that the tenant had when the decision of a row was made."""
-    return int(row[_AT["latest_version"]])
-
-
-def version_epoch(row: Row) -> tuple[int, int]:
-    """Return (version, newest version at the time) of a row."""
-    return int(row[_AT["version"]]), int(row[_AT["latest_version"]])
+def decision_head(row: Row) -> DecisionHead:
+    """Return what is learned by of a row, without unpacking what the decision saw."""
+    return DecisionHead(row[0], row[1], row[2], row[3], row[4], row[5], row[_EPISODE], row[_STATUS])
 
 
 def sealed_part(row: Row) -> tuple[tuple[Any, ...], bytes]:

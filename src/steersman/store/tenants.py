@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Row as SqlRow
 
 from steersman.domain.canonical import canonical_json
 from steersman.domain.settings import TenantSpec
@@ -21,6 +23,7 @@ __all__ = [
     "count_rows",
     "delete_rows",
     "get_base",
+    "get_owner",
     "get_tenant",
     "head_of",
     "insert_base",
@@ -112,6 +115,34 @@ def get_tenant(connection: Connection, tenant: str, *, lock: bool = False) -> Ow
     row = connection.execute(query.with_for_update() if lock else query).first()
     if row is None:
         raise NotFoundError(f"there is no tenant {tenant!r}", hint="see: steersman tenant list")
+    return _tenant_of(row)
+
+
+def get_base(connection: Connection, base: str, *, lock: bool = False) -> Owner:
+    """Return a base, with `lock` against every change; raise NotFoundError."""
+    query = select(bases).where(bases.c.tenant == base_owner(base))
+    row = connection.execute(query.with_for_update() if lock else query).first()
+    if row is None:
+        raise NotFoundError(f"there is no base {base!r}", hint="see: steersman base list")
+    return _base_of(row)
+
+
+def get_owner(connection: Connection, owner: str) -> Owner:
+    """Return a tenant, or the base whose name behind `@` this is; raise NotFoundError."""
+    return get_base(connection, owner[1:]) if owner.startswith("@") else get_tenant(connection, owner)
+
+
+def list_tenants(connection: Connection) -> list[Owner]:
+    """Return every tenant, by id."""
+    return [_tenant_of(row) for row in connection.execute(select(tenants).order_by(tenants.c.tenant))]
+
+
+def list_bases(connection: Connection) -> list[Owner]:
+    """Return every base, by name."""
+    return [_base_of(row) for row in connection.execute(select(bases).order_by(bases.c.tenant))]
+
+
+def _tenant_of(row: SqlRow[Any]) -> Owner:
     return Owner(
         row.tenant,
         TenantSpec.from_json(json.loads(row.spec)),
@@ -123,26 +154,9 @@ def get_tenant(connection: Connection, tenant: str, *, lock: bool = False) -> Ow
     )
 
 
-def get_base(connection: Connection, base: str, *, lock: bool = False) -> Owner:
-    """Return a base, with `lock` against every change; raise NotFoundError."""
-    query = select(bases).where(bases.c.tenant == base_owner(base))
-    row = connection.execute(query.with_for_update() if lock else query).first()
-    if row is None:
-        raise NotFoundError(f"there is no base {base!r}", hint="see: steersman base list")
+def _base_of(row: SqlRow[Any]) -> Owner:
     spec = TenantSpec.from_json(json.loads(row.spec))
     return Owner(row.tenant, spec, "active", row.active_version, row.latest_version, row.created_at)
-
-
-def list_tenants(connection: Connection) -> list[Owner]:
-    """Return every tenant, by id."""
-    names = connection.execute(select(tenants.c.tenant).order_by(tenants.c.tenant)).scalars().all()
-    return [get_tenant(connection, name) for name in names]
-
-
-def list_bases(connection: Connection) -> list[Owner]:
-    """Return every base, by name."""
-    names = connection.execute(select(bases.c.tenant).order_by(bases.c.tenant)).scalars().all()
-    return [get_base(connection, name[1:]) for name in names]
 
 
 def set_spec(connection: Connection, owner: str, spec: TenantSpec) -> None:

@@ -97,13 +97,13 @@ def _load(scope: Scope, learner: Learner, keys: list[tuple[str, str]]) -> dict[K
     chains: dict[Key, list[Pending]] = {key: [] for key in keys}
     for pending in learner.remember(scope.hot.whole_chains(scope.cursor, keys)):
         if pending.status != "void":
-            chains[pending.decision.tenant, pending.decision.episode].append(pending)
+            chains[pending.tenant, pending.episode].append(pending)
     learner.load_rewards(pending for chain in chains.values() for pending in chain)
     states = set()
     for chain in chains.values():
-        states |= {learner.cell_of(pending.decision) for pending in chain}
+        states |= {pending.cell for pending in chain}
         for pending in chain[1:]:
-            states |= learner.row_keys(pending.decision)
+            states |= learner.row_keys(pending)
     scope.load(states)
     return chains
 

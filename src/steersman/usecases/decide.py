@@ -226,15 +226,14 @@ def _choose(
         steps[request.tenant, request.episode] = step + 1
     key = (request.tenant, version.number, place.state)
     cells = scope.cells(key)
-    whole = len(place.feasible) == len(version.actions)
+    ids = version.actions.ids
+    whole = len(place.feasible) == len(ids)
     if whole:
-        # Copies: the visit that is counted below is not part of what this decision saw.
-        seen = SeenRow(cells.q.copy(), cells.visits.copy(), cells.updates.copy(), cells.borrowed.copy())
-        ids = version.actions.ids
+        seen = SeenRow(tuple(cells.q), tuple(cells.visits), tuple(cells.updates), tuple(cells.borrowed))
     else:
         columns = (cells.q, cells.visits, cells.updates, cells.borrowed)
-        seen = SeenRow(*([column[i] for i in place.feasible] for column in columns))  # type: ignore[arg-type]
-        ids = tuple(version.actions.ids[i] for i in place.feasible)
+        seen = SeenRow(*(tuple(column[i] for i in place.feasible) for column in columns))  # type: ignore[arg-type]
+        ids = tuple(ids[i] for i in place.feasible)
     head = scope.heads[request.tenant]
     settings = version.settings
     choice = choose_in_row(

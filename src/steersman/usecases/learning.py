@@ -17,10 +17,11 @@ from steersman.policies.arithmetic import (
     q_update,
     step_size,
 )
-from steersman.store.decisions import decision_of, latest_version_of
+from steersman.store.decisions import decision_head, decision_of
 from steersman.store.hot.text import Key, Row
 from steersman.store.steps import pack_step
-from steersman.usecases.scope import Scope
+from steersman.usecases.lineage import Lineage
+from steersman.usecases.scope import Scope, StateCells
 
 __all__ = ["Learner", "Pending"]
 
@@ -38,11 +39,16 @@ class _Change(NamedTuple):
 
 @dataclass(slots=True)
 class Pending:
-    """A decision as a transaction sees it: its rewards so far, and its status as it will be."""
+    """A decision as a transaction sees it: where it is learned, its rewards so far, and its status to be."""
 
-    decision: Decision
-    latest_version: int  # of the tenant when it was made
+    tenant: str
+    decision_id: str
+    action: str
+    episode: str | None
     status: str
+    cell: Key  # (tenant, version, state) where it is learned
+    lineage: Lineage
+    row: Row
     rewards: list[float] = field(default_factory=list)
 
     @property
@@ -53,7 +59,12 @@ class Pending:
     @property
     def key(self) -> tuple[str, str]:
         """(tenant, decision id)."""
-        return self.decision.tenant, self.decision.decision_id
+        return self.tenant, self.decision_id
+
+    @property
+    def decision(self) -> Decision:
+        """The whole decision, unpacked anew: most rewards need none of the row that it saw."""
+        return decision_of(self.row, self.lineage.path[-1].actions.ids)
 
 
 class Learner:
@@ -71,15 +82,18 @@ class Learner:
         """Return the decisions of `rows`, each known once within the transaction; new facts replace old."""
         found = []
         for row in rows:
-            key = (row[0], row[1])
-            pending = self.known.get(key)
+            head = decision_head(row)
+            pending = self.known.get(head.key)
             if pending is None:
-                version = self.scope.version(row[0], row[2])
-                decision = decision_of(row, version.actions.ids)
-                pending = Pending(decision, latest_version_of(row), decision.status)
-                self.known[key] = pending
+                lineage = self.scope.lineage(head.tenant, head.version)
+                version, state = lineage.resolve(head.state, head.action)
+                cell = (head.tenant, version.number, state)
+                pending = Pending(
+                    head.tenant, head.decision_id, head.action, head.episode, head.status, cell, lineage, row
+                )
+                self.known[head.key] = pending
             elif pending.status == "open":
-                pending.status = row[-3]
+                pending.status = head.status
             found.append(pending)
         return found
 
@@ -93,32 +107,27 @@ class Learner:
         """Return the settings that a tenant learns by now: those of its active version."""
         return self.scope.active(tenant).settings
 
-    def cell_of(self, decision: Decision) -> Key:
-        """Return (tenant, version, state) where a decision is learned."""
-        return self._resolve(decision, decision.action)
-
-    def row_keys(self, decision: Decision) -> set[Key]:
-        """Return every (tenant, version, state) that the value of the state of `decision` is read from."""
-        return {self._resolve(decision, action) for action in decision.feasible}
+    def row_keys(self, pending: Pending) -> set[Key]:
+        """Return every (tenant, version, state) that the value of the state of a decision is read from."""
+        return {key for key, _ in self._row(pending)}
 
     def is_parked(self, key: Key) -> bool:
         """Return whether a cell belongs to a version that is not active."""
         return bool(key[1] != self.scope.heads[key[0]].active_version)
 
-    def state_value(self, decision: Decision) -> float:
-        """Return the largest q among the feasible actions of the state that `decision` was made in."""
+    def state_value(self, pending: Pending) -> float:
+        """Return the largest q among the feasible actions of the state that a decision was made in."""
         values = []
-        for action in decision.feasible:
-            key = self._resolve(decision, action)
+        for key, action in self._row(pending):
             cells = self.scope.cells(key)
             values.append(cells.q[cells.version.actions.position[action]])
         return max(values)
 
-    def learn_one(self, pending: Pending, *, reward: float, successor: Decision | None) -> Key:
-        """Learn one decision with the one-step target; return where."""
-        gamma = self.settings(pending.decision.tenant).gamma
+    def learn_one(self, pending: Pending, *, successor: Pending | None) -> None:
+        """Learn one decision with the one-step target."""
+        gamma = self.settings(pending.tenant).gamma
         bootstrap = self.state_value(successor) if successor is not None else 0.0
-        return self._update(pending, reward, gamma, bootstrap, one_step_target(reward, gamma, bootstrap))
+        self._update(pending, gamma, bootstrap, one_step_target(pending.reward, gamma, bootstrap))
 
     def learn_ready(self, chain: Sequence[Pending]) -> None:
         """Learn the decisions of an open episode whose reward and successor are known, last step first.
@@ -128,7 +137,7 @@ class Learner:
         for index in range(len(chain) - 2, -1, -1):
             pending = chain[index]
             if pending.status == "open" and pending.rewards:
-                self.learn_one(pending, reward=pending.reward, successor=chain[index + 1].decision)
+                self.learn_one(pending, successor=chain[index + 1])
 
     def learn_rest(self, chain: Sequence[Pending], outcome: float | None) -> int:
         """Learn what is open of an episode that closes; return how many decisions were.
@@ -144,8 +153,7 @@ class Learner:
                 self.further(last, outcome)
             else:
                 last.rewards.append(outcome)
-        tenant = last.decision.tenant
-        settings = self.settings(tenant)
+        settings = self.settings(last.tenant)
         still_open = [pending for pending in chain if pending.status == "open"]
         if settings.gamma > 0.0 and settings.lam > 0.0:
             self._learn_by_lambda(chain, settings)
@@ -154,63 +162,61 @@ class Learner:
                 pending = chain[index]
                 if pending.status == "open":
                     terminal = index == len(chain) - 1 or settings.gamma == 0.0
-                    successor = None if terminal else chain[index + 1].decision
-                    self.learn_one(pending, reward=pending.reward, successor=successor)
+                    self.learn_one(pending, successor=None if terminal else chain[index + 1])
         return len(still_open)
 
     def _learn_by_lambda(self, chain: Sequence[Pending], settings: PolicySettings) -> None:
         returns = lambda_returns(
             [pending.reward for pending in chain],
-            [self.state_value(pending.decision) for pending in chain[1:]],
+            [self.state_value(pending) for pending in chain[1:]],
             [_was_greedy(pending.decision) for pending in chain],
             settings.lam,
             settings.gamma,
         )
         for pending, (bootstrap, target) in zip(chain, returns, strict=True):
             if pending.status == "open":
-                self._update(pending, pending.reward, settings.gamma, bootstrap, target)
+                self._update(pending, settings.gamma, bootstrap, target)
 
-    def further(self, pending: Pending, value: float) -> Key:
-        """Add a further reward to the cell of a decision that was learned already; return where."""
-        key = self.cell_of(pending.decision)
-        cells = self.scope.cells(key)
-        position = cells.version.actions.position[pending.decision.action]
+    def further(self, pending: Pending, value: float) -> None:
+        """Add a further reward to the cell of a decision that was learned already."""
+        cells = self.scope.cells(pending.cell)
+        position = cells.version.actions.position[pending.action]
         size = further_step_size(
             cells.version.settings.alpha, cells.borrowed[position], cells.updates[position]
         )
         cells.q[position] += size * value
-        self._log(pending, key, _Change("further", value, 0.0, 0.0, value, size))
-        return key
+        self._log(pending, cells, position, _Change("further", value, 0.0, 0.0, value, size))
 
-    def _update(self, pending: Pending, reward: float, gamma: float, bootstrap: float, target: float) -> Key:
-        key = self.cell_of(pending.decision)
-        cells = self.scope.cells(key)
-        position = cells.version.actions.position[pending.decision.action]
+    def _update(self, pending: Pending, gamma: float, bootstrap: float, target: float) -> None:
+        cells = self.scope.cells(pending.cell)
+        position = cells.version.actions.position[pending.action]
         cells.updates[position] += 1
         size = step_size(cells.version.settings.alpha, cells.borrowed[position], cells.updates[position])
         cells.q[position] = q_update(cells.q[position], target, size)
         pending.status = "learned"
         self._marks[pending.key] = ("learned", None, None, *pending.key)
-        self._log(pending, key, _Change("update", reward, gamma, bootstrap, target, size))
-        return key
+        change = _Change("update", pending.reward, gamma, bootstrap, target, size)
+        self._log(pending, cells, position, change)
 
-    def _log(self, pending: Pending, key: Key, change: _Change) -> None:
-        decision = pending.decision
-        cells = self.scope.cells(key)
-        position = cells.version.actions.position[decision.action]
+    def _log(self, pending: Pending, cells: StateCells, position: int, change: _Change) -> None:
         cells.steps[position] += 1
-        cell = CellKey(key[1], key[2], decision.action)
+        _, version, state = pending.cell
         step = LearningStep(
-            decision.tenant, cell, cells.steps[position], decision.decision_id, *change, self.at
+            pending.tenant,
+            CellKey(version, state, pending.action),
+            cells.steps[position],
+            pending.decision_id,
+            *change,
+            self.at,
         )
         self._steps.append(pack_step(step))
-        self.scope.changed(key, position)
+        self.scope.changed(pending.cell, position)
 
     def void(self, pending: Pending) -> None:
         """Take back the visit of a decision where it is counted now."""
         key = self.holder_of(pending)
         cells = self.scope.cells(key)
-        position = cells.version.actions.position[pending.decision.action]
+        position = cells.version.actions.position[pending.action]
         cells.visits[position] -= 1
         self.scope.changed(key, position)
         pending.status = "void"
@@ -218,12 +224,11 @@ class Learner:
 
     def holder_of(self, pending: Pending) -> Key:
         """Return (tenant, version, state) where the visit of a decision is counted now."""
-        decision = pending.decision
-        lineage = self.scope.lineage(decision.tenant, decision.version)
-        version, state = lineage.visit_holder(
-            decision.state, decision.action, latest_version=pending.latest_version
+        head = decision_head(pending.row)
+        version, state = pending.lineage.visit_holder(
+            head.state, head.action, latest_version=head.latest_version
         )
-        return decision.tenant, version.number, state
+        return pending.tenant, version.number, state
 
     def write(self) -> None:
         """Write the steps, the marks and the cells."""
@@ -235,10 +240,14 @@ class Learner:
             )
         self.scope.write_cells()
 
-    def _resolve(self, decision: Decision, action: str) -> Key:
-        lineage = self.scope.lineage(decision.tenant, decision.version)
-        version, state = lineage.resolve(decision.state, action)
-        return decision.tenant, version.number, state
+    def _row(self, pending: Pending) -> list[tuple[Key, str]]:
+        """Return where each feasible action of a decision is learned: (tenant, version, state) and its id."""
+        decision = pending.decision
+        row: list[tuple[Key, str]] = []
+        for action in decision.feasible:
+            version, state = pending.lineage.resolve(decision.state, action)
+            row.append(((pending.tenant, version.number, state), action))
+        return row
 
 
 def _was_greedy(decision: Decision) -> bool:

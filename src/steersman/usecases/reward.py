@@ -138,13 +138,7 @@ def _reward_within(
 def _load(scope: Scope, learner: Learner, keys: list[tuple[str, str]]) -> dict[Key, list[Pending]]:
     """Lock and read all that rewards of the decisions `keys` may touch; return the open chains by episode."""
     found = learner.remember(scope.hot.find_decisions(scope.cursor, keys))
-    episodes = sorted(
-        {
-            (pending.decision.tenant, pending.decision.episode)
-            for pending in found
-            if pending.decision.episode is not None
-        }
-    )
+    episodes = sorted({(item.tenant, item.episode) for item in found if item.episode is not None})
     chains: dict[Key, list[Pending]] = {}
     if episodes:
         locked = scope.hot.lock_episodes(scope.cursor, episodes)
@@ -152,18 +146,16 @@ def _load(scope: Scope, learner: Learner, keys: list[tuple[str, str]]) -> dict[K
         scope.hot.touch_episodes(scope.cursor, touched)
         for pending in learner.remember(scope.hot.open_chains(scope.cursor, episodes)):
             if pending.status != "void":
-                key = (pending.decision.tenant, pending.decision.episode)
-                chains.setdefault(key, []).append(pending)
+                chains.setdefault((pending.tenant, pending.episode), []).append(pending)
         learner.load_rewards(
             pending for chain in chains.values() for pending in chain if pending.status == "open"
         )
-    states = {learner.cell_of(pending.decision) for pending in found}
+    states = {pending.cell for pending in found}
     for (tenant, _), chain in chains.items():
         if _waits_for_successor(learner.settings(tenant)):
-            for pending in chain:
-                states.add(learner.cell_of(pending.decision))
+            states |= {pending.cell for pending in chain}
             for pending in chain[1:]:
-                states |= learner.row_keys(pending.decision)
+                states |= learner.row_keys(pending)
     scope.load(states)
     if scope.hot.shares_database:
         # Another transaction may have learned from or voided these between the first look and the locks.
@@ -188,17 +180,18 @@ def _apply(
     check_reward_value(settings, item.value, what="reward")
     effect = "waits"
     if pending.status == "learned":
-        key = learner.further(pending, item.value)
-        effect = "parked" if learner.is_parked(key) else "further"
+        learner.further(pending, item.value)
+        effect = "further"
     else:
         pending.rewards.append(item.value)
-        episode = pending.decision.episode
-        if episode is None or settings.gamma == 0.0:
-            learner.learn_one(pending, reward=pending.reward, successor=None)
+        if pending.episode is None or settings.gamma == 0.0:
+            learner.learn_one(pending, successor=None)
         elif settings.lam == 0.0:
-            learner.learn_ready(chains[item.tenant, episode])
+            learner.learn_ready(chains[item.tenant, pending.episode])
         if pending.status == "learned":
-            effect = "parked" if learner.is_parked(learner.cell_of(pending.decision)) else "learned"
+            effect = "learned"
+    if effect != "waits" and learner.is_parked(pending.cell):
+        effect = "parked"
     return Reward(item.tenant, item.reward_id, item.decision_id, item.value, effect, kind, learner.at)
 
 

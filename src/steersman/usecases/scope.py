@@ -41,6 +41,8 @@ class Scope:
         self.hot = database.hot
         self.cursor = cursor_of(connection)
         self.heads: dict[str, TenantHead] = {}
+        self._versions: dict[tuple[str, int], PolicyVersion] = {}
+        self._lineages: dict[tuple[str, int], Lineage] = {}
         self._states: dict[Key, StateCells] = {}
         self._changed: dict[tuple[Key, int], None] = {}
 
@@ -59,9 +61,14 @@ class Scope:
 
     def version(self, tenant: str, number: int) -> PolicyVersion:
         """Return a version of a locked tenant."""
-        return self.database.cached(
-            (self.heads[tenant].secret, number), lambda: versions.get_version(self.connection, tenant, number)
-        )
+        found = self._versions.get((tenant, number))
+        if found is None:
+            found = self.database.cached(
+                (self.heads[tenant].secret, number),
+                lambda: versions.get_version(self.connection, tenant, number),
+            )
+            self._versions[tenant, number] = found
+        return found
 
     def active(self, tenant: str) -> PolicyVersion:
         """Return the active version of a locked tenant that has one."""
@@ -72,13 +79,17 @@ class Scope:
 
     def lineage(self, tenant: str, deciding: int) -> Lineage:
         """Return the lineage of decisions that version `deciding` made."""
-        active = self.active(tenant)
-        return self.database.cached(
-            (self.heads[tenant].secret, "lineage", active.number, deciding),
-            lambda: trace_lineage(
-                active, versions.ancestors(self.connection, active), self.version(tenant, deciding)
-            ),
-        )
+        found = self._lineages.get((tenant, deciding))
+        if found is None:
+            active = self.active(tenant)
+            found = self.database.cached(
+                (self.heads[tenant].secret, "lineage", active.number, deciding),
+                lambda: trace_lineage(
+                    active, versions.ancestors(self.connection, active), self.version(tenant, deciding)
+                ),
+            )
+            self._lineages[tenant, deciding] = found
+        return found
 
     def load(self, keys: Iterable[Key]) -> None:
         """Lock the states (tenant, version, state) in `keys` and read their cells."""
@@ -86,22 +97,26 @@ class Scope:
         if not wanted:
             return
         self.hot.lock_states(self.cursor, wanted)
-        for key in wanted:
+        for key, rows in zip(wanted, self.hot.read_cells(self.cursor, wanted), strict=True):
             version = self.version(key[0], key[1])
-            row = opening_row(version.actions, version.settings)
+            opening = self._opening(key[0], version)
+            cells = opening if not rows else {**opening, **{row[0]: row for row in rows}}
+            _, q, visits, updates, borrowed, steps = zip(*cells.values(), strict=True)
             self._states[key] = StateCells(
-                version, row.q, row.visits, row.updates, row.borrowed, [0] * len(version.actions)
+                version, list(q), list(visits), list(updates), list(borrowed), list(steps)
             )
-        for tenant, number, state, action, q, visits, updates, borrowed, steps in self.hot.read_cells(
-            self.cursor, wanted
-        ):
-            cells = self._states[tenant, number, state]
-            position = cells.version.actions.position[action]
-            cells.q[position] = q
-            cells.visits[position] = visits
-            cells.updates[position] = updates
-            cells.borrowed[position] = borrowed
-            cells.steps[position] = steps
+
+    def _opening(self, tenant: str, version: PolicyVersion) -> dict[str, Row]:
+        """Return the cells of a state that has no rows yet, by action in catalogue order."""
+
+        def make() -> dict[str, Row]:
+            row = opening_row(version.actions, version.settings)
+            numbers = zip(row.q, row.visits, row.updates, row.borrowed, row.visits, strict=True)
+            return {
+                action: (action, *cell) for action, cell in zip(version.actions.ids, numbers, strict=True)
+            }
+
+        return self.database.cached((self.heads[tenant].secret, "opening", version.number), make)
 
     def cells(self, key: Key) -> StateCells:
         """Return the cells of a loaded state."""

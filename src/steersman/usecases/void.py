@@ -31,10 +31,10 @@ def _void_within(scope: Scope, tenant: str, decision_id: str) -> Decision:
     scope.head(tenant)
     learner = Learner(scope, now())
     pending = _find(scope, learner, tenant, decision_id)
-    if pending.decision.episode is not None:
-        scope.hot.lock_episodes(scope.cursor, [(tenant, pending.decision.episode)])
+    if pending.episode is not None:
+        scope.hot.lock_episodes(scope.cursor, [(tenant, pending.episode)])
     # Rewards lock the cell that learns, voids that one and the cell that holds the visit.
-    scope.load([learner.cell_of(pending.decision), learner.holder_of(pending)])
+    scope.load([pending.cell, learner.holder_of(pending)])
     pending = _find(scope, learner, tenant, decision_id)
     if pending.status == "learned":
         raise DecisionLearnedError(f"decision {decision_id!r} of tenant {tenant!r} was learned from")

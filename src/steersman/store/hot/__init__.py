@@ -68,8 +68,8 @@ class HotStatements(Protocol):
         """Lock the cells of (tenant, version, state), whether or not there are any yet."""
         ...
 
-    def read_cells(self, cursor: Any, keys: list[Key]) -> list[Row]:
-        """Return the rows of cells of (tenant, version, state)."""
+    def read_cells(self, cursor: Any, keys: list[Key]) -> list[list[Row]]:
+        """Return for each (tenant, version, state) its cells: (action, q, visits, updates, borrowed, steps)."""
         ...
 
     def write_cells(self, cursor: Any, rows: list[Row]) -> None:

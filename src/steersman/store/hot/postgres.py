@@ -13,7 +13,7 @@ from sqlalchemy import BigInteger, Double, Integer, LargeBinary, SmallInteger, T
 
 from steersman.store import tables
 from steersman.store.hot.text import (
-    CELLS,
+    CELL,
     DECISIONS,
     EPISODES,
     REWARDS,
@@ -100,7 +100,11 @@ _MAKE_HEADS = (
 _LOCK_HEADS = (
     _select(tables.state_heads, ("state",), _STATE) + " ORDER BY tenant, version, state FOR UPDATE OF t"
 )
-_READ_CELLS = _select(tables.cells, CELLS, _STATE)
+_READ_CELLS = (
+    f"SELECT k.place, {', '.join(f't.{name}' for name in CELL)} FROM "
+    f"unnest({', '.join(f'%s::{_array_of(tables.cells, name)}' for name in _STATE)}) "
+    f"WITH ORDINALITY AS k({', '.join(_STATE)}, place) JOIN cells t USING ({', '.join(_STATE)})"
+)
 _WRITE_CELLS = _upsert(tables.cells)
 _INSERT_DECISIONS = _insert(tables.decisions)
 _INSERT_REWARDS = _insert(tables.rewards)
@@ -163,9 +167,12 @@ class PostgresStatements:
         _send(cursor, _MAKE_HEADS, keys)
         _send(cursor, _LOCK_HEADS, keys)
 
-    def read_cells(self, cursor: Any, keys: list[Key]) -> list[Row]:
-        """Read the cells of states."""
-        return _fetch(cursor, _READ_CELLS, keys)
+    def read_cells(self, cursor: Any, keys: list[Key]) -> list[list[Row]]:
+        """Read the cells of each state."""
+        found: list[list[Row]] = [[] for _ in keys]
+        for place, *cell in _fetch(cursor, _READ_CELLS, keys):
+            found[place - 1].append(tuple(cell))
+        return found
 
     def write_cells(self, cursor: Any, rows: list[Row]) -> None:
         """Write cells."""

@@ -8,7 +8,7 @@ from sqlalchemy import Table
 
 from steersman.store import tables
 from steersman.store.hot.text import (
-    CELLS,
+    CELL,
     DECISIONS,
     EPISODES,
     REWARDS,
@@ -53,7 +53,7 @@ _CLOSE_EPISODE = (
     "UPDATE episodes SET status = 'closed', outcome = ?, kind = ?, decisions = ?, learned = ?, closed_at = ? "
     "WHERE tenant = ? AND episode = ?"
 )
-_READ_CELLS = f"SELECT {', '.join(CELLS)} FROM cells WHERE tenant = ? AND version = ? AND state = ?"
+_READ_CELLS = f"SELECT {', '.join(CELL)} FROM cells WHERE tenant = ? AND version = ? AND state = ?"
 _WRITE_CELL = _upsert(tables.cells)
 _INSERT_DECISION = _insert(tables.decisions)
 _INSERT_REWARD = _insert(tables.rewards)
@@ -111,9 +111,9 @@ class SQLiteStatements:
     def lock_states(self, cursor: Any, keys: list[Key]) -> None:
         """Do nothing: the transaction holds the database."""
 
-    def read_cells(self, cursor: Any, keys: list[Key]) -> list[Row]:
-        """Read the cells of states."""
-        return _each(cursor, _READ_CELLS, keys)
+    def read_cells(self, cursor: Any, keys: list[Key]) -> list[list[Row]]:
+        """Read the cells of each state."""
+        return [cursor.execute(_READ_CELLS, key).fetchall() for key in keys]
 
     def write_cells(self, cursor: Any, rows: list[Row]) -> None:
         """Write cells."""

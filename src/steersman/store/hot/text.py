@@ -9,7 +9,7 @@ from sqlalchemy import Table
 from steersman.store import tables
 
 __all__ = [
-    "CELLS",
+    "CELL",
     "DECISIONS",
     "EPISODES",
     "REWARDS",
@@ -40,5 +40,5 @@ def key_of(table: Table) -> tuple[str, ...]:
 DECISIONS = column_list(tables.decisions)
 REWARDS = column_list(tables.rewards)
 STEPS = column_list(tables.learning_steps)
-CELLS = column_list(tables.cells)
+CELL = tuple(name for name in column_list(tables.cells) if name not in ("tenant", "version", "state"))
 EPISODES = column_list(tables.episodes)

@@ -1,0 +1,293 @@
+"""Everything a tenant has logged, streamed for those who audit it: in the order of decisions, episodes or cells.
+
+Streams in the same order can be merged, so that no table is ever held in memory. What is read here may have been
+changed behind our backs: a column can hold a value of another type, and a text need not be UTF-8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Double,
+    Integer,
+    LargeBinary,
+    Select,
+    Table,
+    and_,
+    case,
+    cast,
+    exists,
+    func,
+    literal,
+    select,
+    text,
+    union_all,
+)
+
+from steersman.store import tables
+from steersman.store.hot.text import DECISIONS, Row
+
+__all__ = [
+    "chain_stream",
+    "closing_stream",
+    "count_logged",
+    "decision_stream",
+    "episode_stream",
+    "integrity_problems",
+    "lenient_texts",
+    "misfits",
+    "opening_stream",
+    "owner_names",
+    "position_of",
+    "reward_stream",
+    "step_stream",
+    "stored_stream",
+    "stranger_rows",
+    "version_numbers",
+    "visit_stream",
+]
+
+_PAGE = 2000
+_KINDS: tuple[tuple[type[Any], type], ...] = ((Integer, int), (Double, float), (LargeBinary, bytes))
+_COLUMNS = {
+    table.name: tuple(
+        (
+            column.name,
+            next((kind for sql, kind in _KINDS if isinstance(column.type, sql)), str),
+            column.nullable,
+        )
+        for column in table.columns
+    )
+    for table in tables.metadata.tables.values()
+}
+
+
+@contextmanager
+def lenient_texts(connection: Connection) -> Iterator[None]:
+    """Read texts that are not UTF-8 with surrogates for the stray bytes, instead of failing.
+
+    A server refuses such texts when they are written; SQLite keeps whatever bytes are in the file.
+    """
+    driver: Any = connection.connection.driver_connection
+    if connection.dialect.name != "sqlite":
+        yield
+        return
+    usual = driver.text_factory
+    driver.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
+    try:
+        yield
+    finally:
+        driver.text_factory = usual
+
+
+def misfits(table: str, row: Row) -> list[tuple[str, Any]]:
+    """Return (column, value) of every value in a row of `table` that the declared column cannot hold."""
+    return [
+        (name, value)
+        for (name, kind, nullable), value in zip(_COLUMNS[table], row, strict=True)
+        if not (value is None and nullable) and not _fits(value, kind)
+    ]
+
+
+def _fits(value: Any, kind: type) -> bool:
+    if type(value) is not kind:
+        return False
+    if kind is not str or value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def position_of(value: Any) -> tuple[int, Any]:
+    """Return a key that orders stored values as the databases do: numbers, texts by their bytes, then bytes."""
+    if isinstance(value, str):
+        return 1, value.encode("utf-8", "surrogateescape")
+    return (2, value) if isinstance(value, bytes) else (0, value)
+
+
+def integrity_problems(connection: Connection) -> list[str]:
+    """Return what SQLite's own check finds wrong with the file and its indexes; a server checks its own pages."""
+    if connection.dialect.name != "sqlite":
+        return []
+    found = connection.execute(text("PRAGMA integrity_check")).scalars()
+    return [str(line) for line in found if line != "ok"]
+
+
+def owner_names(connection: Connection) -> list[str]:
+    """Return the names of every tenant and, with their `@`, every base."""
+    names = union_all(select(tables.tenants.c.tenant), select(tables.bases.c.tenant))
+    return sorted(connection.execute(names).scalars(), key=position_of)
+
+
+def version_numbers(connection: Connection, owner: str) -> list[int]:
+    """Return the numbers of the versions of a tenant or base, ascending."""
+    key = tables.policy_versions.c
+    return list(
+        connection.execute(select(key.version).where(key.tenant == owner).order_by(key.version)).scalars()
+    )
+
+
+def count_logged(connection: Connection, owner: str) -> int:
+    """Return how many rows the streams of decisions, rewards, episodes, steps and cells of an owner yield."""
+    parts = (tables.decisions, tables.rewards, tables.episodes, tables.learning_steps, tables.cells)
+    return sum(
+        connection.execute(select(func.count()).select_from(part).where(part.c.tenant == owner)).scalar_one()
+        for part in parts
+    )
+
+
+def stranger_rows(connection: Connection) -> list[tuple[str, str, int]]:
+    """Return (table, tenant, number of rows) of rows that belong to no tenant and no base; the audit may keep such."""
+    known = set(owner_names(connection))
+    found = []
+    for table in tables.TENANT_TABLES:
+        after: Any = None
+        while True:
+            # One step through the index for each tenant, instead of a look at every row.
+            query = select(func.min(table.c.tenant))
+            after = connection.execute(
+                query if after is None else query.where(table.c.tenant > after)
+            ).scalar()
+            if after is None:
+                break
+            if after not in known:
+                count = select(func.count()).select_from(table).where(table.c.tenant == after)
+                found.append((table.name, after, connection.execute(count).scalar_one()))
+    return found
+
+
+def decision_stream(connection: Connection, tenant: str) -> Iterator[tuple[Row, tuple[Any, Any, bool]]]:
+    """Yield each decision's row by id, with (status, outcome of its episode, whether it is the last one there).
+
+    Status and outcome are None without an episode; the last is the last that is not void.
+    """
+    made, episode, later = tables.decisions.c, tables.episodes.c, tables.decisions.alias("later").c
+    followed = exists().where(
+        later.tenant == made.tenant,
+        later.episode == made.episode,
+        later.step > made.step,
+        later.status != "void",
+    )
+    query = (
+        select(*tables.decisions.columns, episode.status, episode.outcome, case((followed, 1), else_=0))
+        .select_from(
+            tables.decisions.outerjoin(
+                tables.episodes, and_(episode.tenant == made.tenant, episode.episode == made.episode)
+            )
+        )
+        .where(made.tenant == tenant)
+        .order_by(made.tenant, made.decision_id)
+    )
+    width = len(DECISIONS)
+    for row in _streamed(connection, query):
+        yield row[:width], (row[width], row[width + 1], not row[width + 2])
+
+
+def reward_stream(connection: Connection, tenant: str) -> Iterator[Row]:
+    """Yield the rows of rewards by the decision that they are for."""
+    key = tables.rewards.c
+    return _streamed(
+        connection, select(tables.rewards).where(key.tenant == tenant).order_by(key.tenant, key.decision_id)
+    )
+
+
+def step_stream(connection: Connection, owner: str, *, by_decision: bool) -> Iterator[Row]:
+    """Yield the rows of learning steps, by decision or by cell and number."""
+    key = tables.learning_steps.c
+    order = [key.decision_id] if by_decision else [key.version, key.state, key.action, key.number]
+    query = select(tables.learning_steps).where(key.tenant == owner).order_by(key.tenant, *order)
+    return _streamed(connection, query)
+
+
+def stored_stream(connection: Connection, owner: str) -> Iterator[Row]:
+    """Yield the rows of the cells of every version, by version, state and action."""
+    return _by_cell(connection, tables.cells, owner)
+
+
+def opening_stream(connection: Connection, owner: str) -> Iterator[Row]:
+    """Yield the rows of the cells that every version started with, by version, state and action."""
+    return _by_cell(connection, tables.opening_cells, owner)
+
+
+def visit_stream(connection: Connection, tenant: str) -> Iterator[Row]:
+    """Yield (version, state, action, decisions made there, visits taken back there) by version, state and action."""
+    key = tables.decisions.c
+    one, none = literal(1), literal(0)
+    made = select(key.version, key.state, key.action, one.label("made"), none.label("taken"))
+    taken = select(key.void_version, key.void_state, key.action, none, one)
+    where = union_all(
+        made.where(key.tenant == tenant),
+        taken.where(
+            key.tenant == tenant,
+            key.status == "void",
+            key.void_version.is_not(None),
+            key.void_state.is_not(None),
+        ),
+    ).subquery()
+    cell = (where.c.version, where.c.state, where.c.action)
+    counts = (cast(func.sum(where.c.made), BigInteger), cast(func.sum(where.c.taken), BigInteger))
+    return _streamed(connection, select(*cell, *counts).group_by(*cell).order_by(*cell))
+
+
+def episode_stream(connection: Connection, tenant: str) -> Iterator[Row]:
+    """Yield the rows of episodes by name."""
+    key = tables.episodes.c
+    query = select(tables.episodes).where(key.tenant == tenant).order_by(key.tenant, key.episode)
+    return _streamed(connection, query)
+
+
+def chain_stream(connection: Connection, tenant: str) -> Iterator[Row]:
+    """Yield (episode, decisions, of them not void, of them open, first step, last step) by episode."""
+    key = tables.decisions.c
+    query = (
+        select(
+            key.episode,
+            func.count(),
+            func.count(case((key.status != "void", 1))),
+            func.count(case((key.status == "open", 1))),
+            func.min(key.step),
+            func.max(key.step),
+        )
+        .where(key.tenant == tenant, key.episode.is_not(None))
+        .group_by(key.episode)
+        .order_by(key.episode)
+    )
+    return _streamed(connection, query)
+
+
+def closing_stream(connection: Connection, tenant: str) -> Iterator[Row]:
+    """Yield (episode, decisions that were learned in the transaction that closed it) by episode."""
+    step, made, episode = tables.learning_steps.c, tables.decisions.c, tables.episodes.c
+    # Whatever a transaction writes carries one time, to the microsecond.
+    query = (
+        select(made.episode, func.count())
+        .select_from(
+            tables.learning_steps.join(
+                tables.decisions, and_(made.tenant == step.tenant, made.decision_id == step.decision_id)
+            ).join(tables.episodes, and_(episode.tenant == made.tenant, episode.episode == made.episode))
+        )
+        .where(step.tenant == tenant, step.kind == "update", step.created_at == episode.closed_at)
+        .group_by(made.episode)
+        .order_by(made.episode)
+    )
+    return _streamed(connection, query)
+
+
+def _by_cell(connection: Connection, table: Table, owner: str) -> Iterator[Row]:
+    key = table.c
+    query = select(table).where(key.tenant == owner).order_by(key.tenant, key.version, key.state, key.action)
+    return _streamed(connection, query)
+
+
+def _streamed(connection: Connection, query: Select[Any]) -> Iterator[Row]:
+    with connection.execute(query, execution_options={"yield_per": _PAGE}) as result:
+        for row in result:
+            yield tuple(row)

@@ -1,0 +1,64 @@
+"""What verification finds: differences between what is stored and what the logbook rebuilds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+__all__ = ["Difference", "Findings", "Mismatch"]
+
+_KEPT = 1000
+
+Mismatch: TypeAlias = tuple[str, Any, Any]
+"""(field, stored, rebuilt) of one thing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One field that is stored otherwise than the logbook rebuilds it."""
+
+    tenant: str  # a base has its @
+    subject: str  # decision, reward, step, cell, episode, version, tenant, table or file
+    record: str  # its id; of a step its number within the cell; empty for a cell
+    version: int | None
+    state: int | None
+    action: str | None
+    field: str
+    stored: Any  # bytes as hexadecimal digits
+    rebuilt: Any
+
+
+@dataclass(slots=True)
+class Findings:
+    """Gathers differences: the first thousand in full, the rest as a count."""
+
+    kept: list[Difference] = field(default_factory=list)
+    count: int = 0
+
+    def add(
+        self,
+        tenant: str,
+        subject: str,
+        record: Any,
+        mismatches: Iterable[Mismatch],
+        *,
+        cell: tuple[Any, Any, Any] = (None, None, None),
+    ) -> None:
+        """Add what differs about one thing; `cell` is the (version, state, action) that it concerns."""
+        for name, stored, rebuilt in mismatches:
+            self.count += 1
+            if len(self.kept) < _KEPT:
+                place = (_plain(part) for part in cell)
+                self.kept.append(
+                    Difference(tenant, subject, str(_plain(record)), *place, name, _plain(stored), _plain(rebuilt))
+                )
+
+
+def _plain(value: Any) -> Any:
+    """Return `value` as something that can be printed and written as JSON."""
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return value
