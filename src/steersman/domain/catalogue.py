@@ -26,6 +26,7 @@ class ActionCatalogue:
 
     ids: tuple[str, ...]  # [A] str
     position: dict[str, int] = field(init=False, repr=False, compare=False)
+    _all: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check the ids and index them."""
@@ -38,6 +39,7 @@ class ActionCatalogue:
             repeated = sorted({action for action in self.ids if self.ids.count(action) > 1})
             raise InvalidSpecError(f"actions: expected distinct action ids, got {repeated} more than once")
         object.__setattr__(self, "position", position)
+        object.__setattr__(self, "_all", tuple(range(len(self.ids))))
 
     @classmethod
     def of(cls, ids: Iterable[str | int]) -> ActionCatalogue:
@@ -59,7 +61,7 @@ class ActionCatalogue:
         Raises InvalidActionError when there is none, or when one is unknown or repeated.
         """
         if feasible is None:
-            return tuple(range(len(self.ids)))
+            return self._all
         try:
             found = [self.position[action if type(action) is str else str(action)] for action in feasible]
         except KeyError as error:

@@ -73,7 +73,9 @@ def check_finite(value: object, *, what: str) -> float:
         except OverflowError:
             number = math.inf
         if math.isfinite(number):
-            return number
+            return (
+                number + 0.0
+            )  # SQLite does not keep the sign of -0.0, and what is logged must read back the same
     raise InvalidInputError(f"{what}: expected a finite number, got {_shown(value)}")
 
 

@@ -14,6 +14,9 @@ from steersman.errors import InvalidSpecError
 
 __all__ = ["PolicySettings", "Prior", "TenantSpec"]
 
+# No sum of rewards within these bounds leaves the range of a float.
+_LARGEST = 1e100
+
 
 @dataclass(frozen=True, slots=True)
 class Prior:
@@ -47,12 +50,12 @@ class PolicySettings:
         _bounded(self.lam, "learning.lambda", 0.0, 1.0)
         _bounded(self.c, "exploration.c", 0.0, 1e6)
         _bounded(self.epsilon, "exploration.epsilon", 0.0, 1.0)
-        low = check_finite(self.reward_low, what="reward_range[0]")
-        high = check_finite(self.reward_high, what="reward_range[1]")
-        if not (low < high and math.isfinite(high - low)):
+        low = _bounded(self.reward_low, "reward_range[0]", -_LARGEST, _LARGEST)
+        high = _bounded(self.reward_high, "reward_range[1]", -_LARGEST, _LARGEST)
+        if not low < high:
             raise InvalidSpecError(f"reward_range: expected [low, high] with low < high, got [{low}, {high}]")
         for action, prior in self.priors:
-            check_finite(prior.q, what=f"priors.{action}.q")
+            _bounded(prior.q, f"priors.{action}.q", -_LARGEST, _LARGEST)
             if check_finite(prior.weight, what=f"priors.{action}.weight") < 0:
                 raise InvalidSpecError(f"priors.{action}.weight: expected at least 0, got {prior.weight}")
 
@@ -248,9 +251,10 @@ def _prior_from_json(action: str, body: object) -> Prior:
     )
 
 
-def _bounded(value: object, what: str, low: float, high: float, *, above: bool = False) -> None:
+def _bounded(value: object, what: str, low: float, high: float, *, above: bool = False) -> float:
     number = check_finite(value, what=what)
     if not low <= number <= high or (above and number == low):
         raise InvalidSpecError(
             f"{what}: expected {'above ' if above else ''}{low:g} to {high:g}, got {number:g}"
         )
+    return number

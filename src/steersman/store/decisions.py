@@ -187,8 +187,8 @@ def list_decisions(
     if not metadata:
         return [tuple(row) for row in connection.execute(query.limit(limit))]
     found: list[Row] = []
-    for row in connection.execution_options(yield_per=_PAGE).execute(
-        query.where(decisions.c.metadata.is_not(None))
+    for row in connection.execute(
+        query.where(decisions.c.metadata.is_not(None)), execution_options={"yield_per": _PAGE}
     ):
         body = json.loads(row.metadata)
         # Typed equality: 1 and true are not the same to the caller who wrote one of them.

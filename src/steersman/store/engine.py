@@ -16,19 +16,25 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from steersman.errors import MissingExtraError, StoreError, UnsupportedStoreError
+from steersman.errors import MissingExtraError, SteersmanError, UnsupportedStoreError
 from steersman.settings import Settings
 from steersman.store import schema
 from steersman.store.failures import is_transient, translated
 from steersman.store.filesystem import refuse_network_file_system
 from steersman.store.hot import HotStatements, hot_statements
 
-__all__ = ["WAL_SAFE_SQLITE", "Database", "sqlite_version"]
+__all__ = ["SQLITE_PRAGMAS", "WAL_SAFE_SQLITE", "Database", "sqlite_version"]
 
 T = TypeVar("T")
 
 WAL_SAFE_SQLITE = (3, 51, 3)
 """Older SQLite libraries can corrupt a database in WAL mode that several processes write."""
+
+SQLITE_PRAGMAS = ("synchronous=FULL", "cache_size=-65536", "wal_autocheckpoint=8000")
+"""How every SQLite connection is set: durable commits, 64 MiB of cache, a checkpoint every 8,000 pages.
+
+A checkpoint costs a sync of its own and rewrites each page once, however often it changed in between.
+"""
 
 _ATTEMPTS = 50
 _CACHE_SIZE = 8192
@@ -114,12 +120,15 @@ class Database:
             try:
                 with self.transaction() as connection:
                     return work(connection)
-            except StoreError as error:
-                again = error.__cause__ is not None and is_transient(error.__cause__)
-                if not again or attempt == _ATTEMPTS or time.monotonic() > deadline:
-                    raise
             except Exception as error:
-                if not is_transient(error) or attempt == _ATTEMPTS:
+                # Errors are translated by now; what the driver said is their cause.
+                cause = error.__cause__ if isinstance(error, SteersmanError) else error
+                if (
+                    cause is None
+                    or not is_transient(cause)
+                    or attempt == _ATTEMPTS
+                    or time.monotonic() > deadline
+                ):
                     raise
             # Full jitter keeps writers that collided from colliding again.
             time.sleep(self._random.uniform(0, min(1.0, 0.005 * 2**attempt)))
@@ -199,7 +208,7 @@ def _sqlite_engine(url: URL, settings: Settings) -> Engine:
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: object) -> None:
-        for pragma in (f"journal_mode={journal}", "synchronous=FULL", "foreign_keys=ON", "cache_size=-65536"):
+        for pragma in (f"journal_mode={journal}", *SQLITE_PRAGMAS):
             connection.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")

@@ -88,5 +88,5 @@ def iterate_steps(connection: Connection, tenant: str) -> Iterator[Row]:
         .where(key.tenant == tenant)
         .order_by(key.tenant, key.version, key.state, key.action, key.number)
     )
-    for row in connection.execution_options(yield_per=_PAGE).execute(query):
+    for row in connection.execute(query, execution_options={"yield_per": _PAGE}):
         yield tuple(row)

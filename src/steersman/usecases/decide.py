@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import uuid_utils
 
@@ -33,22 +32,17 @@ from steersman.usecases.start import start
 __all__ = ["decide", "decide_many"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(NamedTuple):
     """A request whose form is checked, under the id that its decision will have."""
 
     request: DecideRequest
     decision_id: str
     fingerprint: bytes
     metadata: str | None
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.request.tenant, self.decision_id
+    key: tuple[str, str]  # (tenant, decision id)
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
+class _Placed(NamedTuple):
     """A request that fits the tenant's active version."""
 
     asked: _Asked
@@ -116,7 +110,7 @@ def _check_form(request: DecideRequest) -> _Asked | SteersmanError:
             fingerprint = request_fingerprint(content)
         except (TypeError, ValueError, OverflowError):
             raise InvalidStateError(f"state: expected numbers and texts, got {request.state!r}") from None
-        return _Asked(request, decision_id, fingerprint, metadata)
+        return _Asked(request, decision_id, fingerprint, metadata, (request.tenant, decision_id))
     except SteersmanError as error:
         return error
 
@@ -229,7 +223,7 @@ def _choose(
     ids = version.actions.ids
     whole = len(place.feasible) == len(ids)
     if whole:
-        seen = SeenRow(tuple(cells.q), tuple(cells.visits), tuple(cells.updates), tuple(cells.borrowed))
+        seen = SeenRow(cells.q, cells.visits, cells.updates, cells.borrowed)
     else:
         columns = (cells.q, cells.visits, cells.updates, cells.borrowed)
         seen = SeenRow(*(tuple(column[i] for i in place.feasible) for column in columns))  # type: ignore[arg-type]
@@ -259,7 +253,7 @@ def _choose(
         at,
     )
     position = place.feasible[choice.position]
-    cells.visits[position] += 1
+    cells.add_visit(position, 1)
     scope.changed(key, position)
     rows.append(
         pack_decision(

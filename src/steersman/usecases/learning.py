@@ -184,22 +184,21 @@ class Learner:
         size = further_step_size(
             cells.version.settings.alpha, cells.borrowed[position], cells.updates[position]
         )
-        cells.q[position] += size * value
+        cells.add_step(position, cells.q[position] + size * value, updates=cells.updates[position])
         self._log(pending, cells, position, _Change("further", value, 0.0, 0.0, value, size))
 
     def _update(self, pending: Pending, gamma: float, bootstrap: float, target: float) -> None:
         cells = self.scope.cells(pending.cell)
         position = cells.version.actions.position[pending.action]
-        cells.updates[position] += 1
-        size = step_size(cells.version.settings.alpha, cells.borrowed[position], cells.updates[position])
-        cells.q[position] = q_update(cells.q[position], target, size)
+        updates = cells.updates[position] + 1
+        size = step_size(cells.version.settings.alpha, cells.borrowed[position], updates)
+        cells.add_step(position, q_update(cells.q[position], target, size), updates=updates)
         pending.status = "learned"
         self._marks[pending.key] = ("learned", None, None, *pending.key)
         change = _Change("update", pending.reward, gamma, bootstrap, target, size)
         self._log(pending, cells, position, change)
 
     def _log(self, pending: Pending, cells: StateCells, position: int, change: _Change) -> None:
-        cells.steps[position] += 1
         _, version, state = pending.cell
         step = LearningStep(
             pending.tenant,
@@ -217,7 +216,7 @@ class Learner:
         key = self.holder_of(pending)
         cells = self.scope.cells(key)
         position = cells.version.actions.position[pending.action]
-        cells.visits[position] -= 1
+        cells.add_visit(position, -1)
         self.scope.changed(key, position)
         pending.status = "void"
         self._marks[pending.key] = ("void", key[1], key[2], *pending.key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from steersman.domain.identifiers import check_finite, check_id, check_name
 from steersman.domain.records import Reward, RewardRequest
@@ -29,8 +29,7 @@ DEFAULT_REWARD_PREFIX = "default:"
 """What the id of a default reward begins with, so that a late real reward is not taken for the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(NamedTuple):
     tenant: str
     decision_id: str
     value: float

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from steersman.domain.records import PolicyVersion
 from steersman.errors import NotFoundError
@@ -18,17 +19,36 @@ from steersman.usecases.lineage import Lineage, trace_lineage
 
 __all__ = ["Scope", "StateCells"]
 
+_T = TypeVar("_T")
+
 
 @dataclass(slots=True)
 class StateCells:
-    """The cells of one state over the catalogue of its version, as they will be written; lists of [A]."""
+    """The cells of one state over the catalogue of its version, as they will be written; columns of [A].
+
+    Columns are replaced, never changed in place, so that a row which a decision saw stays as it was.
+    """
 
     version: PolicyVersion
-    q: list[float]
-    visits: list[int]
-    updates: list[int]
-    borrowed: list[float]
-    steps: list[int]
+    q: tuple[float, ...]
+    visits: tuple[int, ...]
+    updates: tuple[int, ...]
+    borrowed: tuple[float, ...]
+    steps: tuple[int, ...]
+
+    def add_visit(self, position: int, count: int) -> None:
+        """Add `count` visits, -1 to take one back, to the cell at `position`."""
+        self.visits = _replaced(self.visits, position, self.visits[position] + count)
+
+    def add_step(self, position: int, q: float, *, updates: int) -> None:
+        """Count a learning step of the cell at `position`, which leaves it with `q` and so many `updates`."""
+        self.q = _replaced(self.q, position, q)
+        self.updates = _replaced(self.updates, position, updates)
+        self.steps = _replaced(self.steps, position, self.steps[position] + 1)
+
+
+def _replaced(column: tuple[_T, ...], position: int, value: _T) -> tuple[_T, ...]:
+    return (*column[:position], value, *column[position + 1 :])
 
 
 class Scope:
@@ -102,9 +122,7 @@ class Scope:
             opening = self._opening(key[0], version)
             cells = opening if not rows else {**opening, **{row[0]: row for row in rows}}
             _, q, visits, updates, borrowed, steps = zip(*cells.values(), strict=True)
-            self._states[key] = StateCells(
-                version, list(q), list(visits), list(updates), list(borrowed), list(steps)
-            )
+            self._states[key] = StateCells(version, q, visits, updates, borrowed, steps)
 
     def _opening(self, tenant: str, version: PolicyVersion) -> dict[str, Row]:
         """Return the cells of a state that has no rows yet, by action in catalogue order."""
