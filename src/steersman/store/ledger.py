@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import isfinite
 from typing import Any
 
 from sqlalchemy import (
@@ -48,6 +49,7 @@ __all__ = [
     "step_stream",
     "stored_stream",
     "stranger_rows",
+    "value_at",
     "version_numbers",
     "visit_stream",
 ]
@@ -86,7 +88,10 @@ def lenient_texts(connection: Connection) -> Iterator[None]:
 
 
 def misfits(table: str, row: Row) -> list[tuple[str, Any]]:
-    """Return (column, value) of every value in a row of `table` that the declared column cannot hold."""
+    """Return (column, value) of every value in a row of `table` that is no value of ours for its column.
+
+    SQLite keeps values of any type in a column; numbers of ours are finite and texts Unicode.
+    """
     return [
         (name, value)
         for (name, kind, nullable), value in zip(_COLUMNS[table], row, strict=True)
@@ -95,10 +100,14 @@ def misfits(table: str, row: Row) -> list[tuple[str, Any]]:
 
 
 def _fits(value: Any, kind: type) -> bool:
-    if type(value) is not kind:
+    if not isinstance(value, kind):
         return False
-    if kind is not str or value.isascii():
-        return True
+    if isinstance(value, float):
+        return isfinite(value)
+    return not isinstance(value, str) or value.isascii() or _is_unicode(value)
+
+
+def _is_unicode(value: str) -> bool:
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -111,6 +120,12 @@ def position_of(value: Any) -> tuple[int, Any]:
     if isinstance(value, str):
         return 1, value.encode("utf-8", "surrogateescape")
     return (2, value) if isinstance(value, bytes) else (0, value)
+
+
+def value_at(position: tuple[int, Any]) -> Any:
+    """Return the value that `position_of` made the key of."""
+    kind, value = position
+    return value.decode("utf-8", "surrogateescape") if kind == 1 else value
 
 
 def integrity_problems(connection: Connection) -> list[str]:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, TypeAlias
 
-__all__ = ["Difference", "Findings", "Mismatch"]
+from steersman.store.hot.text import Row
+from steersman.store.ledger import misfits
+from steersman.store.seals import seal
+
+__all__ = ["Difference", "Findings", "Mismatch", "seal_mismatches", "unreadable"]
 
 _KEPT = 1000
 
@@ -49,16 +54,39 @@ class Findings:
         for name, stored, rebuilt in mismatches:
             self.count += 1
             if len(self.kept) < _KEPT:
-                place = (_plain(part) for part in cell)
+                number, state, action = map(_plain, cell)
                 self.kept.append(
-                    Difference(tenant, subject, str(_plain(record)), *place, name, _plain(stored), _plain(rebuilt))
+                    Difference(
+                        tenant=_plain(tenant),
+                        subject=subject,
+                        record=str(_plain(record)),
+                        version=number,
+                        state=state,
+                        action=action,
+                        field=name,
+                        stored=_plain(stored),
+                        rebuilt=_plain(rebuilt),
+                    )
                 )
+
+
+def unreadable(table: str, row: Row) -> list[Mismatch]:
+    """Return the values of a row of `table` that are not of the column's kind: nothing more can be said of it then."""
+    return [(column, value, "a value of the column's type") for column, value in misfits(table, row)]
+
+
+def seal_mismatches(columns: Row, stored: bytes) -> list[Mismatch]:
+    """Return whether the seal of a row is another than that of its `columns`."""
+    rebuilt = seal(columns)
+    return [] if rebuilt == stored else [("seal", stored, rebuilt)]
 
 
 def _plain(value: Any) -> Any:
     """Return `value` as something that can be printed and written as JSON."""
     if isinstance(value, bytes):
         return value.hex()
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return value

@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, TypeAlias
 
-from steersman.store.ledger import position_of
+from steersman.store.ledger import position_of, value_at
 
 __all__ = ["Stream", "merged"]
 
@@ -22,9 +22,8 @@ def merged(streams: Sequence[Stream]) -> Iterator[tuple[tuple[Any, ...], Iterato
     The rows of a key must be consumed before the next key; nothing but one row of each stream is held.
     """
     tagged = [_tagged(number, *stream) for number, stream in enumerate(streams)]
-    for _, items in groupby(heapq.merge(*tagged, key=itemgetter(0)), key=itemgetter(0)):
-        _, number, row = next(items)
-        yield streams[number][1](row), _untagged(number, row, items)
+    for key, items in groupby(heapq.merge(*tagged, key=itemgetter(0)), key=itemgetter(0)):
+        yield tuple(map(value_at, key)), map(itemgetter(1, 2), items)
 
 
 def _tagged(
@@ -32,11 +31,3 @@ def _tagged(
 ) -> Iterator[tuple[tuple[Any, ...], int, Any]]:
     for row in rows:
         yield tuple([position_of(part) for part in key_of(row)]), number, row
-
-
-def _untagged(
-    number: int, row: Any, rest: Iterator[tuple[tuple[Any, ...], int, Any]]
-) -> Iterator[tuple[int, Any]]:
-    yield number, row
-    for _, number, row in rest:  # noqa: PLR1704
-        yield number, row

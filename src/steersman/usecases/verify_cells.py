@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import copysign
+from math import copysign, isfinite
 from typing import Any
 
 from steersman.domain.records import LearningStep, PolicyVersion
@@ -12,10 +12,9 @@ from steersman.domain.settings import PolicySettings
 from steersman.policies.arithmetic import further_step_size, one_step_target, q_update, step_size
 from steersman.store.connection import Connection
 from steersman.store.hot.text import Row
-from steersman.store.ledger import misfits, opening_stream, step_stream, stored_stream, visit_stream
-from steersman.store.seals import seal
+from steersman.store.ledger import opening_stream, step_stream, stored_stream, visit_stream
 from steersman.store.steps import step_of
-from steersman.usecases.findings import Findings, Mismatch
+from steersman.usecases.findings import Findings, Mismatch, seal_mismatches, unreadable
 from steersman.usecases.merging import merged
 
 __all__ = ["Fold", "cell_mismatches", "fold_step", "opening_fold", "verify_cells"]
@@ -105,7 +104,8 @@ def verify_cells(
         (step_stream(connection, owner, by_decision=False), _cell_key),
     ]
     discounts = {
-        number: frozenset(v.settings.gamma for v in versions.values() if v.number >= number) for number in versions
+        number: frozenset(v.settings.gamma for v in versions.values() if v.number >= number)
+        for number in versions
     }
     for key, items in merged(streams):
         number, _, action = key
@@ -116,7 +116,7 @@ def verify_cells(
         stored: Row | None = None
         history = False
         for stream, row in items:
-            if stream != _OPENING:
+            if stream in {_STORED, _STEPS}:
                 tick()
             history = history or stream != _STORED
             if stream == _VISITS:
@@ -124,25 +124,24 @@ def verify_cells(
             elif stream == _STORED:
                 stored = row
             elif stream == _OPENING:
-                bad = _unreadable("opening_cells", row)
+                bad = unreadable("opening_cells", row) or list(_impossible(row))
                 found.add(owner, "cell", "", bad, cell=key)
                 if not bad:
                     fold.q, fold.visits, fold.updates, fold.borrowed = row[4:]
             else:
                 problems = _step_mismatches(fold, row, settings, discounts.get(number, frozenset()))
                 found.add(owner, "step", row[4], problems, cell=key)
-        bad = [] if stored is None else _unreadable("cells", stored)
+        bad = [] if stored is None else unreadable("cells", stored)
         found.add(owner, "cell", "", bad or cell_mismatches(fold if history else None, stored), cell=key)
 
 
 def _step_mismatches(
     fold: Fold, row: Row, settings: PolicySettings | None, discounts: frozenset[float]
 ) -> list[Mismatch]:
-    bad = _unreadable("learning_steps", row)
+    bad = unreadable("learning_steps", row)
     if bad:
         return bad
-    sealed = seal(row[:-1])
-    problems: list[Mismatch] = [] if sealed == row[-1] else [("seal", row[-1], sealed)]
+    problems = seal_mismatches(row[:-1], row[-1])
     if settings is not None:
         problems += fold_step(fold, step_of(row), settings.alpha, discounts)
     return problems
@@ -159,8 +158,11 @@ def _place_mismatches(key: tuple[Any, ...], version: PolicyVersion | None) -> It
         yield "action", action, list(version.actions.ids)
 
 
-def _unreadable(table: str, row: Row) -> list[Mismatch]:
-    return [(column, value, "a value of the column's type") for column, value in misfits(table, row)]
+def _impossible(opening: Row) -> Iterator[Mismatch]:
+    """Yield the numbers of an opening cell that no evidence can have."""
+    for name, number in zip(("visits", "updates", "borrowed"), opening[5:], strict=True):
+        if not (number >= 0 and isfinite(number)):
+            yield name, number, "at least 0"
 
 
 def _cell_key(row: Row) -> tuple[Any, ...]:

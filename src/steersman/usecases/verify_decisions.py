@@ -1,0 +1,211 @@
+"""Verifying decisions: each is replayed, and its status is held against its rewards and learning steps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from math import fsum
+from typing import Any
+
+from steersman.domain.records import Decision, LearningStep, Reward
+from steersman.store.connection import Connection
+from steersman.store.decisions import decision_of, sealed_part
+from steersman.store.hot.text import DECISIONS, Row
+from steersman.store.ledger import decision_stream, misfits, reward_stream, step_stream
+from steersman.store.rewards import reward_of
+from steersman.store.steps import step_of
+from steersman.usecases.ancestry import Ancestry
+from steersman.usecases.findings import Findings, Mismatch, seal_mismatches, unreadable
+from steersman.usecases.merging import merged
+from steersman.usecases.replay import replay_mismatches, row_mismatches
+from steersman.usecases.reward import DEFAULT_REWARD_PREFIX
+
+__all__ = ["Story", "reward_mismatches", "status_mismatches", "verify_decisions"]
+
+_DECISIONS, _REWARDS, _STEPS = range(3)
+_AT = {name: index for index, name in enumerate(DECISIONS)}
+_CELL = (_AT["version"], _AT["state"], _AT["action"])
+
+
+@dataclass(slots=True)
+class Story:
+    """One decision and all that came of it."""
+
+    decision: Decision
+    void_version: int | None = None
+    void_state: int | None = None
+    episode_status: str | None = None
+    outcome: float | None = None  # of its closed episode, where it is the last there that is not void
+    rewards: list[Reward] = field(default_factory=list)
+    updates: list[LearningStep] = field(default_factory=list)  # one when it was learned
+    furthers: list[LearningStep] = field(default_factory=list)  # of rewards that came after that
+
+
+def verify_decisions(
+    connection: Connection,
+    tenant: str,
+    *,
+    secret: bytes,
+    ancestry: Ancestry,
+    found: Findings,
+    tick: Callable[[], None],
+) -> None:
+    """Replay every decision of a tenant and hold its status against its rewards, steps and episode."""
+    streams = [
+        (decision_stream(connection, tenant), lambda item: (item[0][_AT["decision_id"]],)),
+        (reward_stream(connection, tenant), lambda row: (row[2],)),
+        (step_stream(connection, tenant, by_decision=True), lambda row: (row[5],)),
+    ]
+    for (decision_id,), items in merged(streams):
+        rows: tuple[list[Any], list[Row], list[Row]] = ([], [], [])
+        for stream, item in items:
+            rows[stream].append(item)
+            if stream != _STEPS:
+                tick()
+        story: Story | None = None
+        cell: tuple[Any, Any, Any] = (None, None, None)
+        for row, episode in rows[_DECISIONS]:
+            cell = (row[_CELL[0]], row[_CELL[1]], row[_CELL[2]])
+            problems, story = _read_decision(row, episode, secret, ancestry)
+            found.add(tenant, "decision", decision_id, problems, cell=cell)
+        rewards = []
+        for row in rows[_REWARDS]:
+            problems = unreadable("rewards", row) or _reward_problems(row)
+            found.add(tenant, "reward", row[1], problems, cell=cell)
+            if not misfits("rewards", row):
+                rewards.append(reward_of(row))
+        steps = [step_of(row) for row in rows[_STEPS] if not misfits("learning_steps", row)]
+        if story is not None:
+            _check_story(story, rewards, steps, ancestry, found)
+        elif not rows[_DECISIONS]:
+            found.add(tenant, "decision", decision_id, [("row", None, "present")])
+
+
+def status_mismatches(story: Story) -> Iterator[Mismatch]:
+    """Yield how the status of a decision differs from what its steps, rewards, void mark and episode say."""
+    decision = story.decision
+    voided = story.void_version is not None
+    if story.updates:
+        status = "learned"
+    elif voided:
+        status = "void"
+    elif story.episode_status == "closed" or (decision.episode is None and story.rewards):
+        status = "learned"
+    else:
+        status = "open"
+    if decision.status != status:
+        yield "status", decision.status, status
+    if len(story.updates) > 1:
+        yield "updates", len(story.updates), 1
+    if story.furthers and not story.updates:
+        yield "further steps", len(story.furthers), 0
+    if voided and (story.updates or story.furthers or story.rewards):
+        yield "void_version", story.void_version, None
+    if voided != (story.void_state is not None):
+        yield "void_state", story.void_state, None
+    if (decision.episode is None) != (decision.step is None):
+        yield "step", decision.step, None
+    if decision.episode is not None and story.episode_status is None:
+        yield "episode", decision.episode, None
+
+
+def reward_mismatches(story: Story) -> Iterator[Mismatch]:
+    """Yield how the rewards of a decision, and the outcome of its episode, differ from what was learned.
+
+    Those that came in time sum up, exactly rounded, to the reward of its update; each of the others has a further
+    step. A parked reward may be either, and so may the outcome.
+    """
+    if not story.updates:
+        early = [reward.effect for reward in story.rewards if reward.effect != "waits"]
+        if early:
+            yield "effect", early, "waits"
+        return
+    furthers = Counter(step.reward for step in story.furthers)
+    surely = Counter(reward.value for reward in story.rewards if reward.effect == "further")
+    perhaps = Counter(reward.value for reward in story.rewards if reward.effect == "parked")
+    everything = Counter(reward.value for reward in story.rewards)
+    if story.outcome is not None:
+        perhaps[story.outcome] += 1
+        everything[story.outcome] += 1
+    if surely - furthers or furthers - surely - perhaps:
+        yield "further steps", sorted(furthers.elements()), sorted(surely.elements())
+    in_time = fsum((everything - furthers).elements())
+    if story.updates[0].reward != in_time:
+        yield "reward", story.updates[0].reward, in_time
+
+
+def _read_decision(
+    row: Row, episode: tuple[Any, Any, bool], secret: bytes, ancestry: Ancestry
+) -> tuple[list[Mismatch], Story | None]:
+    """Return what is wrong with a row and its choice, and its story so far if the row can be read."""
+    bad = unreadable("decisions", row)
+    if bad:
+        return bad, None
+    problems = seal_mismatches(*sealed_part(row))
+    version = ancestry.versions.get(row[_AT["version"]])
+    if version is None:
+        return [*problems, ("version", row[_AT["version"]], None)], None
+    try:
+        decision = decision_of(row, version.actions.ids)
+        unlike = list(row_mismatches(decision, version))
+    except (TypeError, ValueError) as error:
+        return [*problems, ("row", str(error), "what a decision can hold")], None
+    latest, newest = row[_AT["latest_version"]], max(ancestry.versions)
+    if not version.number <= latest <= newest:
+        problems.append(("latest_version", latest, f"{version.number} to {newest}"))
+    problems += unlike or replay_mismatches(decision, version, secret)
+    status, outcome, last = episode
+    counts = status == "closed" and last and decision.status != "void"
+    story = Story(
+        decision, row[_AT["void_version"]], row[_AT["void_state"]], status, outcome if counts else None
+    )
+    return problems, story
+
+
+def _reward_problems(row: Row) -> list[Mismatch]:
+    problems = seal_mismatches(row[:-1], row[-1])
+    reward = reward_of(row)
+    kind = "default" if reward.reward_id == DEFAULT_REWARD_PREFIX + reward.decision_id else "reward"
+    if reward.kind != kind:
+        problems.append(("kind", reward.kind, kind))
+    if reward.effect not in {"learned", "waits", "further", "parked"}:
+        problems.append(("effect", reward.effect, None))
+    return problems
+
+
+def _check_story(
+    story: Story, rewards: list[Reward], steps: list[LearningStep], ancestry: Ancestry, found: Findings
+) -> None:
+    decision = story.decision
+    story.rewards = rewards
+    for step in steps:
+        (story.updates if step.kind == "update" else story.furthers).append(step)
+        place = (step.key.version, step.key.state, step.key.action)
+        found.add(
+            decision.tenant, "step", step.number, _step_mismatches(decision, step, ancestry), cell=place
+        )
+    cell = (decision.version, decision.state, decision.action)
+    problems = [*status_mismatches(story), *reward_mismatches(story), *_void_mismatches(story, ancestry)]
+    found.add(decision.tenant, "decision", decision.decision_id, problems, cell=cell)
+
+
+def _step_mismatches(decision: Decision, step: LearningStep, ancestry: Ancestry) -> Iterator[Mismatch]:
+    """Yield how a learning step differs from the decision that it learned from."""
+    if step.key.action != decision.action:
+        yield "action", step.key.action, decision.action
+    state = ancestry.place(decision.version, decision.state, within=step.key.version)
+    if step.key.state != state:
+        yield "state", step.key.state, state
+    if decision.episode is None and step.bootstrap != 0.0:
+        yield "bootstrap", step.bootstrap, 0.0
+
+
+def _void_mismatches(story: Story, ancestry: Ancestry) -> Iterator[Mismatch]:
+    """Yield how the cell that a visit was taken back from differs from where it can have been counted."""
+    if story.void_version is None or story.void_state is None:
+        return
+    decision = story.decision
+    state = ancestry.place(decision.version, decision.state, within=story.void_version)
+    if story.void_state != state:
+        yield "void_state", story.void_state, state
