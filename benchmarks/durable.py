@@ -28,7 +28,8 @@ from benchmarks.support import ROUNDS, Lines, fsync_probe, machine, postgres_dat
 
 from steersman.domain.records import DecideRequest, Decision, RewardRequest
 from steersman.settings import Settings
-from steersman.store.engine import SQLITE_PRAGMAS, Database
+from steersman.store.backends import SQLITE_PRAGMAS
+from steersman.store.engine import Database
 from steersman.usecases import scope
 from steersman.usecases.decide import decide_many
 from steersman.usecases.reward import reward_many
