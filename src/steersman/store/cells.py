@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
+from typing import Any
 
 from sqlalchemy import Connection, Select, func, insert, literal, select
 
@@ -40,7 +41,7 @@ def iterate_opening_cells(connection: Connection, tenant: str, version: int) -> 
     yield from _stream(connection, _in_order(tenant, version, opening=True))
 
 
-def _in_order(tenant: str, version: int, *, opening: bool) -> Select[tuple[int, int, str, float, int, int, float]]:
+def _in_order(tenant: str, version: int, *, opening: bool) -> Select[Any]:
     columns = (opening_cells if opening else cells).c
     return (
         select(
@@ -57,12 +58,13 @@ def _in_order(tenant: str, version: int, *, opening: bool) -> Select[tuple[int, 
     )
 
 
-def _stream(
-    connection: Connection, query: Select[tuple[int, int, str, float, int, int, float]]
-) -> Iterator[Cell]:
+def _stream(connection: Connection, query: Select[Any]) -> Iterator[Cell]:
     # Options of the statement: those of a connection would stay with whatever it runs next.
-    for version, state, action, *numbers in connection.execute(query, execution_options={"yield_per": _PAGE}):
-        yield Cell(CellKey(version, state, action), *numbers)
+    options = {"yield_per": _PAGE}
+    for version, state, action, q, visits, updates, borrowed in connection.execute(
+        query, execution_options=options
+    ):
+        yield Cell(CellKey(version, state, action), q, visits, updates, borrowed)
 
 
 def state_cells(connection: Connection, tenant: str, version: int, state: int) -> list[Cell]:
@@ -81,7 +83,11 @@ def count_cells(connection: Connection, tenant: str, version: int) -> int:
 
 def cell_totals(connection: Connection, tenant: str, version: int) -> tuple[int, int, int]:
     """Return how many cells of a version have a row, and the sums of their visits and updates."""
-    total = (func.count(), func.coalesce(func.sum(cells.c.visits), 0), func.coalesce(func.sum(cells.c.updates), 0))
+    total = (
+        func.count(),
+        func.coalesce(func.sum(cells.c.visits), 0),
+        func.coalesce(func.sum(cells.c.updates), 0),
+    )
     query = select(*total).where(cells.c.tenant == tenant, cells.c.version == version)
     count, visits, updates = connection.execute(query).one()
     return int(count), int(visits), int(updates)
@@ -90,7 +96,7 @@ def cell_totals(connection: Connection, tenant: str, version: int) -> tuple[int,
 def same_cells(connection: Connection, tenant: str, first: int, second: int) -> bool:
     """Return whether two versions hold the same cells with the same four numbers."""
 
-    def rows(version: int) -> Select[tuple[object, ...]]:
+    def rows(version: int) -> Select[Any]:
         columns = [cells.c[name] for name in _NUMBERS]
         return select(*columns).where(cells.c.tenant == tenant, cells.c.version == version)
 

@@ -20,18 +20,32 @@ from steersman.store.tables import (
     tenants,
 )
 
-__all__ = ["EXPORTED_TABLES", "iterate_rows"]
+__all__ = ["iterate_rows"]
 
 _PAGE = 2000
 _EXPORTED = (
-    tenants, policy_versions, opening_cells, cells, decisions, rewards, learning_steps, episodes, audit
-)  # fmt: skip
-EXPORTED_TABLES = tuple(table.name for table in _EXPORTED)
-"""The names of the tables that hold what a tenant declared, did and learned, in the order of an export."""
-
+    tenants,
+    policy_versions,
+    opening_cells,
+    cells,
+    decisions,
+    rewards,
+    learning_steps,
+    episodes,
+    audit,
+)
 _JSON_COLUMNS = {
-    "spec", "states", "actions", "settings", "provenance", "feasible", "seen", "metadata", "reasons", "detail"
-}  # fmt: skip
+    "actions",
+    "detail",
+    "feasible",
+    "metadata",
+    "provenance",
+    "reasons",
+    "seen",
+    "settings",
+    "spec",
+    "states",
+}
 
 
 def iterate_rows(connection: Connection, tenant: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -64,6 +64,11 @@ class Owner:
         """Whether this is a base."""
         return self.tenant.startswith("@")
 
+    @property
+    def shown(self) -> str:
+        """What a message calls it."""
+        return f"base {self.tenant[1:]!r}" if self.is_base else f"tenant {self.tenant!r}"
+
 
 def base_owner(base: str) -> str:
     """Return the name under which the rows of `base` are kept."""

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from sqlalchemy import Connection
 
 from steersman.domain.identifiers import check_name
 from steersman.domain.settings import TenantSpec
 from steersman.errors import InvalidInputError, InvalidSpecError, NotFoundError
 from steersman.store import tenants
+from steersman.store.connection import Connection
 
 __all__ = ["Declarations", "check_base", "read_base_spec", "read_declarations", "read_spec"]
 
@@ -40,7 +40,9 @@ def read_base_spec(declaration: TenantSpec | Mapping[str, Any]) -> TenantSpec:
     spec = read_spec(declaration)
     wrong = [name for name in _NOT_OF_A_BASE if getattr(spec, name)]
     if wrong:
-        raise InvalidSpecError(f"expected actions, states and settings of a base, got {wrong}, which tenants have")
+        raise InvalidSpecError(
+            f"expected actions, states and settings of a base, got {wrong}, which tenants have"
+        )
     return spec
 
 
@@ -51,7 +53,8 @@ def check_base(connection: Connection, spec: TenantSpec) -> None:
             tenants.get_base(connection, spec.base)
         except NotFoundError:
             raise InvalidSpecError(
-                f"base: there is no base {spec.base!r}", hint=f"create it with: steersman base create {spec.base}"
+                f"base: there is no base {spec.base!r}",
+                hint=f"create it with: steersman base create {spec.base}",
             ) from None
 
 
@@ -61,7 +64,11 @@ def read_declarations(path: Path) -> Declarations:
     YAML is read as its version 1.2 has it, where OFF and NO are texts; 007 is a text too, so that an id keeps its
     zeros. A key that is written twice is refused. Raises InvalidSpecError, naming the place.
     """
-    readers: dict[str, Callable[[str], Any]] = {".yaml": _read_yaml, ".yml": _read_yaml, ".toml": tomllib.loads}
+    readers: dict[str, Callable[[str], Any]] = {
+        ".yaml": _read_yaml,
+        ".yml": _read_yaml,
+        ".toml": tomllib.loads,
+    }
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise InvalidSpecError(f"expected a file that ends in {', '.join(readers)}", where=str(path))
@@ -105,7 +112,7 @@ class _Loader(yaml.SafeLoader):
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  (as the library's)
 
-    def compose_mapping_node(self, anchor: dict[Any, yaml.Node] | None) -> yaml.MappingNode:
+    def compose_mapping_node(self, anchor: dict[Any, yaml.Node]) -> yaml.MappingNode:
         """Return the next mapping; refuse a key that is written twice."""
         node = super().compose_mapping_node(anchor)
         seen = set()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +103,6 @@ def trace_moves(new: PolicyVersion, line: Sequence[PolicyVersion]) -> Moves:
     missing = np.ones(size, dtype=bool)  # states that no version looked at so far has
     sources: list[Source] = []
     seen: set[tuple[str, tuple[str, ...]]] = set()
-    returned: Mask | None = None
     for depth, version in enumerate(line):
         look = (version.states.fingerprint, version.actions.ids)
         # A version that looks like a nearer one, as after a change of settings, has nothing more to give.
@@ -116,14 +116,11 @@ def trace_moves(new: PolicyVersion, line: Sequence[PolicyVersion]) -> Moves:
         if gives or not depth:
             sources.append(Source(version, states, gives))
         missing &= ~reached
-        if not depth:
-            returned = missing.copy()
-    assert returned is not None
     return Moves(
         new,
         tuple(sources),
         actions=_fate_of_actions(new.actions, line),
-        states=_fate_of_states(new.states, line[0].states, sources[0].states, restored=returned & ~missing),
+        states=_fate_of_states(new.states, line[0].states, sources[0].states, unknown=missing),
         untried=Group(open_pairs.count, tuple(open_pairs.shown(new))),
     )
 
@@ -155,7 +152,8 @@ class _OpenPairs:
 
     def claim(self, reached: Mask, actions: ActionCatalogue) -> dict[str, Mask]:
         """Close the pairs of the `reached` states and `actions`; return of each action which states it closed."""
-        groups, won = [], {}
+        groups: list[tuple[tuple[str, ...], Mask]] = []
+        won: dict[str, Mask] = {}
         for ids, mask in self._groups:
             inside = tuple(action for action in ids if action in actions.position)
             outside = tuple(action for action in ids if action not in actions.position)
@@ -171,8 +169,7 @@ class _OpenPairs:
         """Yield the first open pairs by their meaning."""
         pairs = ((ids, int(state)) for ids, mask in self._groups for state in np.flatnonzero(mask)[:_SHOWN])
         names = (f"{new.states.describe(state)}: {action}" for ids, state in pairs for action in ids)
-        for _, name in zip(range(_SHOWN), names, strict=False):
-            yield name
+        yield from islice(names, _SHOWN)
 
 
 def _fate_of_actions(new: ActionCatalogue, line: Sequence[PolicyVersion]) -> Fate:
@@ -194,17 +191,17 @@ def _fate_of_actions(new: ActionCatalogue, line: Sequence[PolicyVersion]) -> Fat
     )
 
 
-def _fate_of_states(new: StateSpace, old: StateSpace, moved: Indices, *, restored: Mask) -> Fate:
-    """Return the fate of states; `moved` is [S of old], `restored` [S of new]."""
+def _fate_of_states(new: StateSpace, old: StateSpace, moved: Indices, *, unknown: Mask) -> Fate:
+    """Return the fate of states; `moved` is [S of old], `unknown` [S of new]: in no version of the line."""
     reached = np.zeros(new.size, dtype=bool)
     reached[moved[moved >= 0]] = True
     stays = moved == np.arange(old.size)
     return Fate(
         kept=_states(old, stays),
         moved=_states(old, (moved >= 0) & ~stays),
-        new=_states(new, ~reached & ~restored),
+        new=_states(new, unknown),
         parked=_states(old, moved < 0),
-        restored=_states(new, restored),
+        restored=_states(new, ~reached & ~unknown),
     )
 
 
@@ -254,8 +251,3 @@ class Tally:
         """Return the fate of the cells so far."""
         groups = {fate: Group(count, tuple(self._shown[fate])) for fate, count in self._counts.items()}
         return Fate(new=self.moves.untried, **groups)
-
-
-def open_actions(source: Source) -> Collection[str] | None:
-    """Return the actions whose cells a source may give; None for all of them."""
-    return None if len(source.gives) == len(source.version.actions) else source.gives.keys()

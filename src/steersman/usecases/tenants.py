@@ -1,25 +1,47 @@
-"""Tenants: create, show, list, retire, export and erase."""
+"""Tenants: create, show, list, change, retire, export and erase."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
+
+import uuid_utils
 
 from steersman.domain.identifiers import check_name
 from steersman.domain.settings import TenantSpec
-from steersman.errors import InvalidSpecError, NotFoundError
+from steersman.errors import NotFoundError
 from steersman.store import audit, tenants
+from steersman.store.audit import AuditLine
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
 from steersman.store.tenants import Owner
+from steersman.usecases.declarations import check_base, read_spec
+from steersman.usecases.migrate import change_declaration
+from steersman.usecases.migration_plan import MigrationPlan
 
-__all__ = ["create_tenant", "list_tenants", "read_spec", "show_tenant"]
+__all__ = [
+    "Erased",
+    "audit_trail",
+    "change_tenant",
+    "create_tenant",
+    "create_within",
+    "erase",
+    "list_tenants",
+    "retire",
+    "show_tenant",
+]
+
+_SECTIONS = ("learning", "exploration")
 
 
-def read_spec(declaration: TenantSpec | Mapping[str, Any]) -> TenantSpec:
-    """Return a declaration, read from a mapping where it is not one yet; raise InvalidSpecError."""
-    return declaration if isinstance(declaration, TenantSpec) else TenantSpec.from_json(declaration)
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """How many rows of a tenant there were, by table; the line of the audit that stays holds the same."""
+
+    tenant: str
+    rows: Mapping[str, int]
 
 
 def create_tenant(
@@ -32,26 +54,23 @@ def create_tenant(
     check_name(tenant, what="tenant")
     spec = read_spec(declaration)
     secret = secrets.token_bytes(32)
-
-    def work(connection: Connection) -> Owner:
-        check_base(connection, spec)
-        tenants.insert_tenant(connection, tenant, spec, secret)
-        audit.write_line(connection, tenant, actor=actor, verb="create", detail={"after": spec.to_json()})
-        return tenants.get_tenant(connection, tenant)
-
-    return database.run(work)
+    return database.run(lambda connection: create_within(connection, tenant, spec, secret, actor=actor))
 
 
-def check_base(connection: Connection, spec: TenantSpec) -> None:
-    """Raise InvalidSpecError when `spec` names a base that does not exist."""
-    if spec.base is not None:
-        try:
-            tenants.get_base(connection, spec.base)
-        except NotFoundError:
-            raise InvalidSpecError(
-                f"base: there is no base {spec.base!r}",
-                hint=f"create it with: steersman base create {spec.base}",
-            ) from None
+def create_within(
+    connection: Connection, tenant: str, spec: TenantSpec, secret: bytes, *, actor: str
+) -> Owner:
+    """Create a tenant within a transaction; see `create_tenant`. The `secret` tells a repeated try from another."""
+    try:
+        known = tenants.get_tenant(connection, tenant)
+    except NotFoundError:
+        known = None
+    if known is not None and known.secret == secret:
+        return known
+    check_base(connection, spec)
+    tenants.insert_tenant(connection, tenant, spec, secret)
+    audit.write_line(connection, tenant, actor=actor, verb="create", detail={"after": spec.to_json()})
+    return tenants.get_tenant(connection, tenant)
 
 
 def show_tenant(database: Database, tenant: str) -> Owner:
@@ -64,3 +83,74 @@ def list_tenants(database: Database) -> list[Owner]:
     """Return every tenant, by id."""
     with database.snapshot() as connection:
         return tenants.list_tenants(connection)
+
+
+def change_tenant(
+    database: Database,
+    tenant: str,
+    changes: Mapping[str, Any],
+    *,
+    dry_run: bool = False,
+    actor: str = "library",
+) -> MigrationPlan:
+    """Change some parts of a declaration, in the form that a declaration has; the others stay as they are.
+
+    Of `learning` and `exploration` the parts that are given change, of any other name the whole. What that
+    does, and what is raised, see `migrate`, which takes a declaration as a whole.
+    """
+
+    def changed(spec: TenantSpec) -> TenantSpec:
+        body = spec.to_json()
+        given = {
+            name: {**body[name], **value} if name in _SECTIONS and isinstance(value, Mapping) else value
+            for name, value in changes.items()
+        }
+        return TenantSpec.from_json(body | given)
+
+    return change_declaration(database, tenant, changed, dry_run=dry_run, actor=actor)
+
+
+def retire(database: Database, tenant: str, *, actor: str = "library") -> Owner:
+    """Retire a tenant, which refuses decides and changes from then on, and return it; again changes nothing.
+
+    Rewards of what it decided before are still recorded, and what it learned stays. Raises NotFoundError.
+    """
+
+    def work(connection: Connection) -> Owner:
+        if tenants.get_tenant(connection, tenant, lock=True).status == "active":
+            tenants.set_status(connection, tenant, "retired")
+            audit.write_line(connection, tenant, actor=actor, verb="retire", detail={})
+        return tenants.get_tenant(connection, tenant)
+
+    return database.run(work)
+
+
+def erase(database: Database, tenant: str, *, actor: str = "library") -> Erased:
+    """Delete every row of a tenant, its audit trail too; one line of that stays and counts what there was.
+
+    What a base was built from before stays in that base until its next build. Raises NotFoundError.
+    """
+    operation_id = str(uuid_utils.uuid7())
+
+    def work(connection: Connection) -> Erased:
+        try:
+            tenants.get_tenant(connection, tenant, lock=True)
+        except NotFoundError:
+            last = audit.list_lines(connection, tenant, limit=1)
+            if last and last[0].detail.get("operation") == operation_id:
+                return Erased(tenant, last[0].detail["rows"])
+            raise
+        rows = tenants.count_rows(connection, tenant)
+        tenants.delete_rows(connection, tenant)
+        rows |= {"audit": audit.forget_lines(connection, tenant)}
+        detail = {"operation": operation_id, "rows": rows}
+        audit.write_line(connection, tenant, actor=actor, verb="erase", detail=detail)
+        return Erased(tenant, rows)
+
+    return database.run(work)
+
+
+def audit_trail(database: Database, owner: str, *, limit: int = 1000) -> list[AuditLine]:
+    """Return who changed what of a tenant, or of the base `@NAME`, newest first; also of one that was erased."""
+    with database.snapshot() as connection:
+        return audit.list_lines(connection, owner, limit=limit)

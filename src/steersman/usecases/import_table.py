@@ -1,0 +1,106 @@
+"""Import a table of learning that was made elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from hashlib import file_digest
+from pathlib import Path
+
+import numpy as np
+import uuid_utils
+
+from steersman.domain.settings import TenantSpec
+from steersman.store import audit, tenants, versions
+from steersman.store.connection import Connection
+from steersman.store.engine import Database
+from steersman.usecases.cell_table import unpack_cells
+from steersman.usecases.make_version import make_version
+from steersman.usecases.migrate import locked_tenant, not_retired
+from steersman.usecases.table_file import TableFile, read_table
+
+__all__ = ["Imported", "import_table"]
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A version made from a table, and what was left out of it."""
+
+    tenant: str
+    version: int  # the active one now
+    cells: int
+    unknown_states: int  # rows outside of the state space
+    unknown_actions: int  # rows of an action that is not in the catalogue
+    without_evidence: int  # cells whose value counts nothing: no visits, updates or borrowed evidence
+
+
+def import_table(database: Database, tenant: str, path: Path, *, actor: str = "library") -> Imported:
+    """Make a CSV or Parquet file of cells the active version of a tenant, and return what came of it.
+
+    The new version holds the cells of the file and no others; those of the version before stay in that. Which
+    columns a file has, see `read_table`. Raises NotFoundError, TenantRetiredError, MissingExtraError, or
+    InvalidTableError, naming the file and line, also when no row has a place in the tenant's table.
+    """
+    operation_id = str(uuid_utils.uuid7())
+    while True:
+        with database.snapshot() as connection:
+            spec = not_retired(tenants.get_tenant(connection, tenant)).spec
+        keep = partial(
+            _keep, tenant=tenant, spec=spec, file=_read(path, spec), operation_id=operation_id, actor=actor
+        )
+        imported = database.run(keep)
+        if imported is not None:
+            return imported
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Read:
+    name: str
+    digest: str  # SHA-256, hexadecimal
+    table: TableFile
+
+
+def _read(path: Path, spec: TenantSpec) -> _Read:
+    table = read_table(path, spec)
+    with path.open("rb") as file:
+        return _Read(path.name, file_digest(file, "sha256").hexdigest(), table)
+
+
+def _keep(
+    connection: Connection, *, tenant: str, spec: TenantSpec, file: _Read, operation_id: str, actor: str
+) -> Imported | None:
+    """Make the version, or return None when the tenant declares something else meanwhile."""
+    owner = locked_tenant(connection, tenant)
+    table = file.table
+    cells = table.cells
+    weightless = (cells["visits"] == 0) & (cells["updates"] == 0) & (cells["borrowed"] == 0.0)
+    imported = Imported(
+        tenant=tenant,
+        version=owner.latest_version,
+        cells=len(cells),
+        unknown_states=table.unknown_states,
+        unknown_actions=table.unknown_actions,
+        without_evidence=int(np.count_nonzero(weightless)),
+    )
+    made = versions.find_operation(connection, tenant, operation_id)
+    if made is not None:
+        return replace(imported, version=made.number)
+    if owner.spec != spec:
+        return None
+    version = make_version(
+        connection,
+        owner,
+        operation_id=operation_id,
+        origin="imported",
+        states=spec.states,
+        actions=spec.actions,
+        settings=spec.settings,
+        opening=lambda: unpack_cells(cells, spec.actions),
+        parent=owner.active_version,
+        provenance={"file": file.name, "sha256": file.digest},
+    )
+    imported = replace(imported, version=version.number)
+    audit.write_line(
+        connection, tenant, actor=actor, verb="import", detail=asdict(imported) | {"sha256": file.digest}
+    )
+    return imported
