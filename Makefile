@@ -59,7 +59,7 @@ $(TORCH): | $(ENVIRONMENT)
 	touch $@
 
 $(DEV): pyproject.toml $(TORCH)
-	$(PIP) --editable '.[checkpoints,fit,negmas,parquet,plots,postgres]' --group dev
+	$(PIP) --editable '.[checkpoints,fit,negmas,onnx,parquet,plots,postgres]' --group dev
 	touch $@ $(RUNTIME)
 
 $(BENCH): $(DEV)

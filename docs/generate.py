@@ -61,7 +61,7 @@ def settings_page() -> str:
 def commands_page() -> str:
     """Return the page of commands, as Typer writes it."""
     command = [sys.executable, "-m", "typer", "steersman.cli.app", "utils", "docs", "--name", "steersman"]
-    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     title, _, rest = text.partition("\n")
     return f"{title}\n\n{NOTE}{rest}"
 

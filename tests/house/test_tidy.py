@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable
 from itertools import chain
@@ -46,6 +47,12 @@ def test_every_extra_that_an_error_names_can_be_installed() -> None:
 
 def test_users_get_every_package_that_is_imported() -> None:
     assert rules.imports_undeclared(SOURCE, PYPROJECT) == []
+
+
+def test_the_environment_for_tests_has_every_extra() -> None:
+    extras = tomllib.loads(PYPROJECT.read_text())["project"]["optional-dependencies"]
+    (installed,) = re.findall(r"\[([\w,]+)\]' --group dev", (ROOT / "Makefile").read_text())
+    assert set(installed.split(",")) == set(extras)
 
 
 @pytest.mark.parametrize(
