@@ -1,0 +1,208 @@
+"""Whether a policy is worth using: held-out regret beside that of simple ways of choosing, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steersman.training.baselines import (
+    Outcomes,
+    Ranking,
+    outcomes_of_choices,
+    outcomes_of_uniform,
+)
+from steersman.training.examples import Examples
+from steersman.training.metrics import choices
+
+__all__ = [
+    "BOOTSTRAP_DRAWS",
+    "MIN_SCENES",
+    "POLICY",
+    "Evidence",
+    "Interval",
+    "Judged",
+    "join_outcomes",
+    "judge",
+    "outcomes_by_name",
+    "scene_bootstrap",
+]
+
+MIN_SCENES = 8  # below it, a bootstrap over scenes promises more than it can hold
+BOOTSTRAP_DRAWS = 4000
+POLICY, UNIFORM, ORACLE, BEST_FIXED = "policy", "uniform random", "oracle", "best fixed"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A 95 % interval."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One way of choosing on the held-out rows."""
+
+    name: str
+    regret: float  # mean
+    interval: Interval | None  # of the mean; None with too few scenes
+    mean_cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The policy beside what it must beat, on rows of scenes that it was not fitted to.
+
+    The best fixed action is the one that the training rows rank first, as that is what could be played instead;
+    `hindsight` names the fixed action that the held-out rows themselves would have chosen.
+    """
+
+    row_count: int
+    scene_count: int
+    policy: Judged
+    fixed: tuple[Judged, ...]  # [A], by action id in catalogue order
+    uniform: Judged
+    oracle: Judged
+    best_fixed: Judged
+    hindsight: Judged
+    gap_closed: float | None  # 1 - regret / regret of the best fixed; None when that is 0
+    gap_closed_interval: Interval | None
+    difference: float  # regret of the policy less that of the best fixed
+    difference_interval: Interval | None
+    verdict: str  # better, worse, not shown, too few scenes
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in plain words."""
+        fixed = f"always playing {self.best_fixed.name}"
+        if self.verdict == "too few scenes":
+            return (
+                f"Too few scenes: {self.scene_count} held out, and at least {MIN_SCENES} are needed to say with "
+                f"confidence whether the policy is better than {fixed}."
+            )
+        return {
+            "better": f"The policy is better than {fixed}, with confidence.",
+            "worse": f"The policy is worse than {fixed}, with confidence: do not use it.",
+            "not shown": f"The policy is not better than {fixed} with confidence.",
+        }[self.verdict]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the evidence as JSON."""
+        return asdict(self) | {"sentence": self.sentence}
+
+
+def outcomes_by_name(
+    examples: Examples, values: NDArray[np.float64], ranking: Ranking
+) -> dict[str, Outcomes]:
+    """Return what each way of choosing comes to on `examples`, by name.
+
+    `values`: [N, A], those of the policy. Fixed actions are named `fixed:ID`.
+    """
+    feasible = examples.feasible
+    named = {
+        POLICY: outcomes_of_choices(examples, choices(values, feasible)),
+        UNIFORM: outcomes_of_uniform(examples),
+        ORACLE: outcomes_of_choices(examples, choices(examples.gains, feasible)),
+        BEST_FIXED: outcomes_of_choices(examples, ranking.choose(feasible, ranking.best)),
+    }
+    for position, action in enumerate(examples.catalogue.ids):
+        named[f"fixed:{action}"] = outcomes_of_choices(examples, ranking.choose(feasible, position))
+    return named
+
+
+def join_outcomes(parts: list[dict[str, Outcomes]]) -> dict[str, Outcomes]:
+    """Return the outcomes of several disjoint sets of rows as those of one."""
+    return {
+        name: Outcomes(
+            np.concatenate([part[name].regrets for part in parts]),
+            np.concatenate([part[name].costs for part in parts]),
+        )
+        for name in parts[0]
+    }
+
+
+def scene_bootstrap(
+    columns: NDArray[np.float64], scenes: NDArray[np.int64], *, draws: int, generator: np.random.Generator
+) -> NDArray[np.float64]:
+    """Return bootstrap replicates of the mean of each column, scenes being drawn with replacement.
+
+    `columns`: [N, K]; `scenes`: [N], the scene of each row; returns [draws, K]. All columns see the same draws,
+    so that their differences are paired (Efron and Tibshirani 1993, chapter 8, with scenes as the units).
+    """
+    _, index = np.unique(scenes, return_inverse=True)
+    count = np.bincount(index).astype(np.float64)  # [S]
+    sums = np.stack([np.bincount(index, weights=column) for column in columns.T], axis=1)  # [S, K]
+    share = np.full(len(count), 1.0 / len(count))
+    replicates = np.empty((draws, columns.shape[1]))
+    for draw in range(draws):  # one at a time: memory stays small however many scenes there are
+        times = generator.multinomial(len(count), share)
+        replicates[draw] = times @ sums / (times @ count)
+    return replicates
+
+
+def judge(
+    outcomes: Mapping[str, Outcomes], scenes: NDArray[np.int64], *, best_fixed: str, seed: int
+) -> Evidence:
+    """Return the evidence of `outcomes` by name over rows of `scenes` ([N]).
+
+    `best_fixed` is how to call the best fixed action. The intervals are those of `scene_bootstrap` with a
+    generator of `seed`.
+    """
+    names = list(outcomes)
+    columns = np.stack([outcomes[name].regrets for name in names], axis=1)
+    means = dict(zip(names, columns.mean(axis=0).tolist(), strict=True))
+    scene_count = len(np.unique(scenes))
+    replicates: NDArray[np.float64] | None = None
+    if scene_count >= MIN_SCENES:
+        generator = np.random.default_rng(seed)
+        replicates = scene_bootstrap(columns, scenes, draws=BOOTSTRAP_DRAWS, generator=generator)
+
+    def judged(name: str, shown: str) -> Judged:
+        interval = None if replicates is None else _interval(replicates[:, names.index(name)])
+        return Judged(shown, means[name], interval, float(outcomes[name].costs.mean()))
+
+    fixed = tuple(judged(name, name.removeprefix("fixed:")) for name in names if name.startswith("fixed:"))
+    difference, gap = _compare(means[POLICY], means[BEST_FIXED])
+    difference_interval = gap_interval = None
+    verdict = "too few scenes"
+    if replicates is not None:
+        ours, theirs = replicates[:, names.index(POLICY)], replicates[:, names.index(BEST_FIXED)]
+        difference_interval = _interval(ours - theirs)
+        verdict = _verdict(difference_interval)
+        if gap is not None:
+            gap_interval = _interval(1.0 - ours[theirs > 0] / theirs[theirs > 0])
+    return Evidence(
+        row_count=len(scenes),
+        scene_count=scene_count,
+        policy=judged(POLICY, POLICY),
+        fixed=fixed,
+        uniform=judged(UNIFORM, UNIFORM),
+        oracle=judged(ORACLE, ORACLE),
+        best_fixed=judged(BEST_FIXED, best_fixed),
+        hindsight=min(fixed, key=lambda item: item.regret),
+        gap_closed=gap,
+        gap_closed_interval=gap_interval,
+        difference=difference,
+        difference_interval=difference_interval,
+        verdict=verdict,
+    )
+
+
+def _compare(policy: float, fixed: float) -> tuple[float, float | None]:
+    return policy - fixed, 1.0 - policy / fixed if fixed > 0.0 else None
+
+
+def _interval(replicates: NDArray[np.float64]) -> Interval:
+    low, high = np.quantile(replicates, [0.025, 0.975]).tolist()
+    return Interval(low, high)
+
+
+def _verdict(difference: Interval) -> str:
+    if difference.high < 0.0:
+        return "better"
+    return "worse" if difference.low > 0.0 else "not shown"

@@ -1,0 +1,77 @@
+"""How a checkpoint was made, as its provenance records it."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steersman.checkpoints.format import TRAINING_SCHEMA
+from steersman.teacher.dataset import TeacherDataset
+from steersman.training.crossval import CrossValidation
+from steersman.training.evidence import Evidence
+from steersman.training.examples import Examples
+from steersman.training.fit import PolicyFitResult
+
+__all__ = ["PROBE_ROWS", "checkpoint_binding", "probe_features", "training_provenance"]
+
+PROBE_ROWS = 8
+
+
+def checkpoint_binding(dataset: TeacherDataset) -> dict[str, Any]:
+    """Return the binding of the rows with the hashes of the data set and of its files."""
+    return {
+        **dataset.binding,
+        "feature_schema_version": dataset.profile.features.version,
+        "teacher_dataset_hash": dataset.dataset_hash,
+        "teacher_source_hashes": dict(dataset.source_hashes),
+    }
+
+
+def probe_features(training: Examples) -> NDArray[np.float32]:
+    """Return a few training rows, evenly spaced: [n, D], n at most 8."""
+    spread = np.linspace(0, len(training) - 1, min(PROBE_ROWS, len(training)))
+    return training.features[np.unique(spread.astype(np.int64))]
+
+
+def training_provenance(
+    dataset: TeacherDataset,
+    result: PolicyFitResult,
+    *,
+    evidence: Evidence | None,
+    cross_validation: CrossValidation | None,
+    init_policy_sha256: str | None,
+    fallback: bool,
+) -> dict[str, Any]:
+    """Return the provenance of a checkpoint, as JSON: inputs with hashes, split, settings, metrics, versions."""
+    return {
+        "schema": TRAINING_SCHEMA,
+        "profile": dataset.profile.name,
+        "row_schema": dataset.profile.row_schema,
+        "row_count": result.row_count,
+        "duplicate_rows": dataset.duplicates,
+        "teacher_dataset_hash": dataset.dataset_hash,
+        "teacher_source_hashes": dict(dataset.source_hashes),
+        "training_scene_ids": list(result.training_scene_ids),
+        "validation_scene_ids": list(result.validation_scene_ids),
+        "target_normalisation": {"mean": result.target_mean, "scale": result.target_scale},
+        "seed": result.settings.seed,
+        "hyper_parameters": result.settings.to_json() | {"cost_weight": result.cost_weight},
+        "trials": [trial.to_json() for trial in result.decision.trials],
+        "metrics": dict(result.metrics),
+        "evidence": None if evidence is None else evidence.to_json(),
+        "cross_validation": None if cross_validation is None else cross_validation.to_json(),
+        "init_policy_sha256": init_policy_sha256,
+        "fallback": fallback,
+        "versions": _versions(result.settings.learner),
+    }
+
+
+def _versions(learner: str) -> dict[str, str]:
+    library = "torch" if learner == "mlp" else "scikit-learn"
+    return {"python": platform.python_version()} | {
+        name: version(name) for name in ("steersman", "numpy", library)
+    }

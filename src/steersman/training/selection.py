@@ -1,0 +1,208 @@
+"""Choosing what the settings leave open, on inner folds of the training scenes; held-out scenes are never seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from steersman.errors import InvalidInputError
+from steersman.policies.inputs import input_count
+from steersman.training.examples import Examples
+from steersman.training.folds import inner_folds
+from steersman.training.learners import fit_decided, training_arrays
+from steersman.training.losses import LOSSES
+from steersman.training.metrics import choices, regrets
+from steersman.training.mlp import MlpNetwork, find_device, fresh_layers, train_mlp
+from steersman.training.normalise import scale_features, scale_targets
+from steersman.training.progress import Progress, ProgressEvent, quiet
+from steersman.training.settings import LOSS_NAMES, FitSettings
+
+__all__ = [
+    "FOREST_LEAVES",
+    "SEARCH_SPACE",
+    "SEARCH_STEPS",
+    "SEARCH_TRIALS",
+    "Decision",
+    "Trial",
+    "decide_settings",
+]
+
+SEARCH_SPACE: dict[str, tuple[Any, ...]] = {
+    "hidden_dim": (16, 32, 64),
+    "learning_rate": (1e-3, 3e-3, 1e-2),
+    "weight_decay": (0.0, 1e-3, 1e-2),
+    "loss": ("squared", "pairwise"),
+}
+SEARCH_STEPS = (25, 50, 100, 200, 400)
+"""Numbers of epochs that a search compares; one run passes through all of them."""
+SEARCH_TRIALS = 16
+"""How many corners of the space are tried, beside the settings as given."""
+FOREST_LEAVES = (1, 2, 5, 10)
+"""Least numbers of rows in a leaf that a search compares."""
+
+_Visit = Callable[[int, NDArray[np.bool_], NDArray[np.float32]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Settings in which nothing is left open, and what they came to on the inner folds."""
+
+    settings: FitSettings
+    regret: float  # mean, over all rows, each held out once
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the trial as JSON."""
+        return {"settings": self.settings.to_json(), "regret": self.regret}
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Settings in which nothing is left open, and the trials that decided."""
+
+    settings: FitSettings
+    trials: tuple[Trial, ...] = ()
+
+
+def decide_settings(examples: Examples, settings: FitSettings, *, progress: Progress = quiet) -> Decision:
+    """Return `settings` with learner, epochs and whatever else is to be chosen filled in.
+
+    Trials are compared by their mean regret over inner folds by scene; of equals the first is taken, and the
+    settings as given come first. Raises InvalidInputError with fewer than two training scenes.
+    """
+    if settings.learner == "forest" and settings.early_stopping:
+        raise InvalidInputError("early_stopping: expected the learner mlp or auto, as a forest has no epochs")
+    if not (settings.search or settings.early_stopping or settings.learner == "auto"):
+        return Decision(settings)
+    folds = inner_folds(examples, seed=settings.seed)
+    plain = replace(settings, search=False, early_stopping=False)
+    if settings.early_stopping and settings.learner != "auto":
+        return Decision(replace(plain, epochs=_best_epochs(examples, plain, folds, progress)))
+    trials: list[Trial] = []
+    if settings.learner in ("mlp", "auto"):
+        given = replace(plain, learner="mlp")
+        if settings.early_stopping:
+            given = replace(given, epochs=_best_epochs(examples, given, folds, progress))
+        candidates = [given, *(_corners(given) if settings.search else [])]
+        for index, candidate in enumerate(candidates):
+            progress(ProgressEvent("networks on inner folds", index, len(candidates)))
+            steps = {candidate.epochs, *(SEARCH_STEPS if settings.search else ())}
+            trials += _mlp_trials(examples, candidate, steps, folds)
+    if settings.learner in ("forest", "auto"):
+        candidates = _forest_candidates(replace(plain, learner="forest"), settings)
+        for index, candidate in enumerate(candidates):
+            progress(ProgressEvent("forests on inner folds", index, len(candidates)))
+            trials.append(Trial(candidate, _forest_regret(examples, candidate, folds)))
+    best = min(trials, key=lambda trial: trial.regret)
+    return Decision(best.settings, tuple(trials))
+
+
+def _corners(given: FitSettings) -> list[FitSettings]:
+    """Return corners of the search space, drawn without repetition."""
+    corners = list(product(*SEARCH_SPACE.values()))
+    drawn = np.random.default_rng(given.seed).permutation(len(corners))[:SEARCH_TRIALS]
+    found = [replace(given, **dict(zip(SEARCH_SPACE, corners[index], strict=True))) for index in drawn]
+    return [candidate for candidate in found if candidate != given]
+
+
+def _forest_candidates(given: FitSettings, settings: FitSettings) -> list[FitSettings]:
+    losses = [given.loss, *(loss for loss in LOSS_NAMES if loss != given.loss)]
+    if not settings.search:
+        return [replace(given, loss=loss) for loss in losses]
+    return [replace(given, loss=loss, min_leaf=leaf) for loss in losses for leaf in FOREST_LEAVES]
+
+
+def _mlp_trials(
+    examples: Examples, candidate: FitSettings, steps: set[int], folds: NDArray[np.int64]
+) -> list[Trial]:
+    """Return one trial for each number of epochs in `steps`, all from one run; that of the candidate first."""
+    values = {step: np.zeros(examples.gains.shape) for step in steps}
+
+    def add(step: int, held_out: NDArray[np.bool_], outputs: NDArray[np.float32]) -> None:
+        if step in values:
+            values[step][held_out] += outputs
+
+    for member in range(candidate.ensemble):
+        _walk(examples, replace(candidate, epochs=max(steps), seed=candidate.seed + member), folds, add)
+    ordered = sorted(steps, key=lambda step: (step != candidate.epochs, step))
+    return [Trial(replace(candidate, epochs=step), _mean_regret(examples, values[step])) for step in ordered]
+
+
+def _forest_regret(examples: Examples, settings: FitSettings, folds: NDArray[np.int64]) -> float:
+    values = np.zeros(examples.gains.shape)
+    for fold in range(folds.max() + 1):
+        held_out = folds == fold
+        fitted = fit_decided(examples.take(~held_out), settings)
+        values[held_out] = fitted.policy.batch_values(examples.features[held_out])
+    return _mean_regret(examples, values)
+
+
+def _best_epochs(
+    examples: Examples, settings: FitSettings, folds: NDArray[np.int64], progress: Progress
+) -> int:
+    """Return after how many epochs, at most `settings.epochs`, the loss on rows held out is least."""
+    losses = np.zeros(settings.epochs + 1)
+    losses[0] = np.inf  # a network that took no step is no candidate
+    kind = LOSSES[settings.loss]
+    normalised = {fold: _normalised_targets(examples, folds == fold) for fold in range(folds.max() + 1)}
+
+    def add(step: int, held_out: NDArray[np.bool_], outputs: NDArray[np.float32]) -> None:
+        fold = int(folds[np.argmax(held_out)])
+        targets, weights = normalised[fold]
+        loss = float(kind.over_rows(torch.from_numpy(outputs), targets, weights))
+        losses[step] += loss
+        done = fold * settings.epochs + step
+        progress(
+            ProgressEvent("early stopping", done, len(normalised) * settings.epochs, loss / len(outputs))
+        )
+
+    _walk(examples, settings, folds, add)
+    return int(np.argmin(losses))
+
+
+def _normalised_targets(examples: Examples, held_out: NDArray[np.bool_]) -> tuple[torch.Tensor, torch.Tensor]:
+    training, rest = examples.take(~held_out), examples.take(held_out)
+    target = scale_targets(training.gains, training.feasible)
+    targets = np.where(rest.feasible, (rest.gains - target.mean) / target.scale, 0.0).astype(np.float32)
+    return torch.from_numpy(targets), torch.from_numpy(rest.feasible.astype(np.float32))
+
+
+def _walk(examples: Examples, settings: FitSettings, folds: NDArray[np.int64], visit: _Visit) -> None:
+    """Train beside each fold in turn, and call `visit` with the outputs on the fold after 0 .. epochs steps."""
+    for fold in range(folds.max() + 1):
+        _train_beside(examples, settings, folds == fold, visit)
+
+
+def _train_beside(
+    examples: Examples, settings: FitSettings, held_out: NDArray[np.bool_], visit: _Visit
+) -> None:
+    training = examples.take(~held_out)
+    scaling = scale_features(training.features, training.schema)
+    target = scale_targets(training.gains, training.feasible)
+    inputs = torch.from_numpy(scaling.normalise(examples.features[held_out])).to(find_device(settings.device))
+    width, actions = input_count(examples.schema), len(examples.catalogue)
+
+    def look(step: int, loss: float, network: MlpNetwork) -> None:  # noqa: ARG001 - the form of a callback
+        with torch.no_grad():
+            visit(step, held_out, network(inputs).cpu().numpy())
+
+    train_mlp(
+        training_arrays(training, scaling, target),
+        fresh_layers(width, settings.hidden_dim, actions, seed=settings.seed),
+        epochs=settings.epochs + 1,  # the network is looked at before each step: the last look costs one more
+        learning_rate=settings.learning_rate,
+        weight_decay=settings.weight_decay,
+        loss=settings.loss,
+        device=settings.device,
+        on_epoch=look,
+    )
+
+
+def _mean_regret(examples: Examples, values: NDArray[np.float64]) -> float:
+    chosen = choices(values, examples.feasible)
+    return float(np.mean(regrets(examples.gains, examples.feasible, chosen)))

@@ -1,0 +1,80 @@
+"""What a fit is asked to do, checked once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from steersman.errors import InvalidInputError
+
+__all__ = ["LEARNERS", "LOSS_NAMES", "FitSettings"]
+
+LEARNERS = ("mlp", "forest", "auto")
+LOSS_NAMES = ("squared", "pairwise")
+_MAX_INTEGER = 2**31 - 1
+_MAX_SEED = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitSettings:
+    """The hyper-parameters of a fit. Raises InvalidInputError for one that is outside its bounds.
+
+    `loss`: squared error of the gains, or a cost-weighted pairwise ranking of the actions; it holds for both
+    learners. `learner`: the multi-layer perceptron, the forest, or whichever does better on inner folds.
+    `search` chooses the other settings on inner folds, `early_stopping` the number of epochs.
+    """
+
+    learner: str = "mlp"
+    loss: str = "squared"
+    hidden_dim: int = 32
+    epochs: int = 100
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    seed: int = 0
+    device: str = "cpu"
+    ensemble: int = 1
+    early_stopping: bool = False
+    search: bool = False
+    trees: int = 200  # of a forest; for a pairwise one, of all pairs together at least so many
+    min_leaf: int = 2  # rows in a leaf of a forest
+    tie_tolerance: float = 1e-4
+
+    def __post_init__(self) -> None:
+        """Check the bounds."""
+        for name, least, most in (
+            ("hidden_dim", 1, _MAX_INTEGER),
+            ("epochs", 1, _MAX_INTEGER),
+            ("ensemble", 1, 1000),
+            ("seed", 0, _MAX_SEED),
+            ("trees", 1, _MAX_INTEGER),
+            ("min_leaf", 1, _MAX_INTEGER),
+        ):
+            _check_integer(name, getattr(self, name), least, most)
+        if not _number("learning_rate", self.learning_rate) > 0.0:
+            raise InvalidInputError(f"learning_rate: expected a number above 0, got {self.learning_rate}")
+        for name in ("weight_decay", "tie_tolerance"):
+            if not _number(name, getattr(self, name)) >= 0.0:
+                raise InvalidInputError(f"{name}: expected a number of at least 0, got {getattr(self, name)}")
+        for name, known in (("learner", LEARNERS), ("loss", LOSS_NAMES)):
+            if getattr(self, name) not in known:
+                raise InvalidInputError(f"{name}: expected one of {list(known)}, got {getattr(self, name)!r}")
+        if self.search and self.early_stopping:
+            raise InvalidInputError(
+                "search and early_stopping: expected one of them, as the search chooses the number of epochs too"
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings as JSON."""
+        return asdict(self)
+
+
+def _check_integer(name: str, value: object, least: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise InvalidInputError(f"{name}: expected an integer from {least} to {most}, got {value!r}")
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise InvalidInputError(f"{name}: expected a finite number, got {value!r}")
+    return float(value)

@@ -1,0 +1,200 @@
+"""Fit a policy to teacher rows and write the checkpoint, with the evidence for or against it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from steersman.checkpoints.format import check_output, save_checkpoint
+from steersman.policies.fitted import FittedPolicy
+from steersman.policies.ranking import FixedRankingPolicy
+from steersman.teacher.dataset import TeacherDataset, load_teacher_dataset
+from steersman.training.baselines import Ranking, rank_actions
+from steersman.training.crossval import CrossValidation, cross_validate
+from steersman.training.evidence import Evidence, judge, outcomes_by_name
+from steersman.training.fit import PolicyFitResult, examples_of, fit_dataset, load_init_policy
+from steersman.training.pareto import ParetoPoint, sweep_costs
+from steersman.training.progress import Progress, ProgressEvent, quiet
+from steersman.training.provenance import checkpoint_binding, probe_features, training_provenance
+from steersman.training.report import check_report_folder, write_report
+from steersman.training.settings import FitSettings
+
+__all__ = ["FitReport", "FitRequest", "fit_policy"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitRequest:
+    """What to fit, how, and where to put what comes of it."""
+
+    teacher: tuple[Path, ...]  # files and folders of rows
+    output: Path
+    settings: FitSettings = field(default_factory=FitSettings)
+    holdout_fraction: float = 0.2
+    validation_scene_ids: tuple[str, ...] | None = None  # None: by fraction; empty: none
+    init_policy: Path | None = None
+    cost_weight: float = 0.0
+    folds: int | None = None
+    pareto: bool = False
+    fallback: bool = False
+    report: Path | None = None
+    cache_dir: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FitReport:
+    """What came of a fit."""
+
+    output: Path
+    checkpoint_sha256: str
+    policy: FittedPolicy  # as written: the fit, or the fallback
+    fell_back: bool
+    result: PolicyFitResult
+    binding: Mapping[str, Any]  # of the checkpoint
+    evidence: Evidence | None  # None without held-out scenes
+    cross_validation: CrossValidation | None
+    pareto: tuple[ParetoPoint, ...]
+    report: Path | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as one flat JSON object; what has parts of its own stands under one key."""
+        evidence, folds = self.evidence, self.cross_validation
+        return {
+            "output": str(self.output),
+            "checkpoint_sha256": self.checkpoint_sha256,
+            "binding": dict(self.binding),
+            **self.result.metrics,
+            "training_scene_ids": list(self.result.training_scene_ids),
+            "validation_scene_ids": list(self.result.validation_scene_ids),
+            "row_count": self.result.row_count,
+            "policy_kind": self.policy.kind,
+            "declared_work_units": self.policy.declared_work_units,
+            "settings": self.result.settings.to_json(),
+            "cost_weight": self.result.cost_weight,
+            "verdict": None if evidence is None else evidence.verdict,
+            "gap_closed": None if evidence is None else evidence.gap_closed,
+            "best_fixed_action": None if evidence is None else evidence.best_fixed.name,
+            "best_fixed_regret": None if evidence is None else evidence.best_fixed.regret,
+            "uniform_regret": None if evidence is None else evidence.uniform.regret,
+            "folds_verdict": None if folds is None else folds.by_scene.verdict,
+            "folds_gap_closed": None if folds is None else folds.by_scene.gap_closed,
+            "folds_gap_closed_at_random": None if folds is None else folds.at_random.gap_closed,
+            "folds_parted": None if folds is None else folds.parted,
+            "fell_back": self.fell_back,
+            "pareto": [point.to_json() for point in self.pareto],
+            "evidence": None if evidence is None else evidence.to_json(),
+            "cross_validation": None if folds is None else folds.to_json(),
+            "report": None if self.report is None else str(self.report),
+        }
+
+
+def fit_policy(request: FitRequest, *, progress: Progress = quiet) -> FitReport:
+    """Fit, gather the evidence, write the checkpoint and, if asked for, the report; return what came of it.
+
+    What stands in the way of writing is found before any work starts, and nothing is written before all work is
+    done. Raises OutputExistsError, InvalidInputError, InvalidRowError, FitError, DeviceUnavailableError,
+    MissingExtraError.
+    """
+    _check_outputs(request)
+    init = None if request.init_policy is None else load_init_policy(request.init_policy)
+    dataset = _load(request, progress)
+    result = fit_dataset(
+        dataset,
+        request.settings,
+        holdout_fraction=request.holdout_fraction,
+        validation_scene_ids=request.validation_scene_ids,
+        init_policy=init,
+        cost_weight=request.cost_weight,
+        progress=progress,
+    )
+    ranking = rank_actions(result.training)
+    evidence = _evidence(result, ranking)
+    folds = _cross_validation(request, dataset, progress)
+    pareto = _pareto(request, dataset, result, progress)
+    fell_back = request.fallback and not _is_better(evidence, folds)
+    policy = _fixed(result, ranking) if fell_back else result.policy
+    binding = checkpoint_binding(dataset)
+    provenance = training_provenance(
+        dataset,
+        result,
+        evidence=evidence,
+        cross_validation=folds,
+        init_policy_sha256=None if init is None else init.sha256,
+        fallback=fell_back,
+    )
+    sha256 = save_checkpoint(
+        request.output,
+        policy,
+        binding=binding,
+        provenance=provenance,
+        probe_features=probe_features(result.training),
+    )
+    if request.report is not None:
+        write_report(
+            request.report, result, evidence=evidence, folds=folds, pareto=pareto, fell_back=fell_back
+        )
+    return FitReport(
+        output=request.output,
+        checkpoint_sha256=sha256,
+        policy=policy,
+        fell_back=fell_back,
+        result=result,
+        binding=binding,
+        evidence=evidence,
+        cross_validation=folds,
+        pareto=pareto,
+        report=request.report,
+    )
+
+
+def _check_outputs(request: FitRequest) -> None:
+    check_output(request.output)
+    if request.report is not None:
+        check_report_folder(request.report)
+
+
+def _load(request: FitRequest, progress: Progress) -> TeacherDataset:
+    def tell(done: int, total: int) -> None:
+        progress(ProgressEvent("read rows", done, total))
+
+    return load_teacher_dataset(request.teacher, cache_dir=request.cache_dir, progress=tell)
+
+
+def _evidence(result: PolicyFitResult, ranking: Ranking) -> Evidence | None:
+    heldout = result.heldout
+    if not len(heldout):
+        return None
+    named = outcomes_by_name(heldout, result.policy.batch_values(heldout.features), ranking)
+    best = heldout.catalogue.ids[ranking.best]
+    return judge(named, heldout.scenes, best_fixed=best, seed=result.settings.seed)
+
+
+def _cross_validation(
+    request: FitRequest, dataset: TeacherDataset, progress: Progress
+) -> CrossValidation | None:
+    if request.folds is None:
+        return None
+    examples = examples_of(dataset, cost_weight=request.cost_weight)
+    return cross_validate(examples, request.settings, folds=request.folds, progress=progress)
+
+
+def _pareto(
+    request: FitRequest, dataset: TeacherDataset, result: PolicyFitResult, progress: Progress
+) -> tuple[ParetoPoint, ...]:
+    if not request.pareto:
+        return ()
+    examples = examples_of(dataset)
+    held_out = examples.of_scenes(result.validation_scene_ids)
+    return sweep_costs(examples.take(~held_out), examples.take(held_out), result.settings, progress=progress)
+
+
+def _is_better(evidence: Evidence | None, folds: CrossValidation | None) -> bool:
+    """Return whether the policy is better than the best fixed action with confidence; folds see every scene."""
+    judged = evidence if folds is None else folds.by_scene
+    return judged is not None and judged.verdict == "better"
+
+
+def _fixed(result: PolicyFitResult, ranking: Ranking) -> FixedRankingPolicy:
+    values = (ranking.values - result.target_mean) / result.target_scale
+    return FixedRankingPolicy(result.policy.catalogue, result.policy.schema, values)
