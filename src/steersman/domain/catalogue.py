@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steersman.domain.canonical import fingerprint
-from steersman.domain.identifiers import check_id
-from steersman.errors import InvalidActionError, InvalidSpecError
+from steersman.domain.identifiers import check_id, native
+from steersman.errors import InvalidActionError, InvalidInputError, InvalidSpecError
 
-__all__ = ["MAX_ACTIONS", "ActionCatalogue"]
+__all__ = ["MAX_ACTIONS", "ActionCatalogue", "action_text"]
+
+_check_id = partial(check_id, error=InvalidSpecError)
 
 MAX_ACTIONS = 10_000
 
@@ -33,7 +36,7 @@ class ActionCatalogue:
         if not 0 < len(self.ids) <= MAX_ACTIONS:
             raise InvalidSpecError(f"actions: expected 1 to {MAX_ACTIONS} action ids, got {len(self.ids)}")
         for index, action in enumerate(self.ids):
-            check_id(action, what=f"actions[{index}]")
+            _check_id(action, what=f"actions[{index}]")
         position = {action: index for index, action in enumerate(self.ids)}
         if len(position) != len(self.ids):
             repeated = sorted({action for action in self.ids if self.ids.count(action) > 1})
@@ -44,7 +47,12 @@ class ActionCatalogue:
     @classmethod
     def of(cls, ids: Iterable[str | int]) -> ActionCatalogue:
         """Make a catalogue of `ids`; a card number stands for its decimal text."""
-        return cls(tuple(_as_text(action, f"actions[{index}]") for index, action in enumerate(ids)))
+        return cls(
+            tuple(
+                action_text(action, what=f"actions[{index}]", error=InvalidSpecError)
+                for index, action in enumerate(ids)
+            )
+        )
 
     def __len__(self) -> int:
         """Return the number of actions, A."""
@@ -63,7 +71,10 @@ class ActionCatalogue:
         if feasible is None:
             return self._all
         try:
-            found = [self.position[action if type(action) is str else str(action)] for action in feasible]
+            found = [
+                self.position[action if type(action) is str else action_text(action, what="feasible")]
+                for action in feasible
+            ]
         except KeyError as error:
             raise InvalidActionError(
                 f"feasible: expected ids among {self._shown()}, got {error.args[0]!r}"
@@ -84,7 +95,9 @@ class ActionCatalogue:
         return f"[{shown}]" if len(self.ids) <= 12 else f"[{shown}, ... {len(self.ids)} in all]"
 
 
-def _as_text(action: object, what: str) -> str:
+def action_text(action: object, *, what: str, error: type[InvalidInputError] = InvalidActionError) -> str:
+    """Return an action id as text; a card number stands for its decimal text. Raises `error`."""
+    action = native(action)
     if isinstance(action, int) and not isinstance(action, bool):
         return str(action)
-    return check_id(action, what=what)
+    return check_id(action, what=what, error=error)

@@ -6,6 +6,8 @@ import math
 import re
 from typing import Any
 
+import numpy as np
+
 from steersman.domain.canonical import canonical_json
 from steersman.errors import InvalidInputError
 
@@ -17,6 +19,7 @@ __all__ = [
     "check_metadata",
     "check_name",
     "check_text",
+    "native",
 ]
 
 MAX_ID_LENGTH = 200  # characters
@@ -29,26 +32,26 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
-def check_name(value: object, *, what: str) -> str:
+def check_name(value: object, *, what: str, error: type[InvalidInputError] = InvalidInputError) -> str:
     """Return `value` if it can name a tenant, base or version: 1 to 64 letters, digits, `.`, `_`, `-`.
 
-    Raises InvalidInputError.
+    Raises `error`.
     """
     if isinstance(value, str) and _NAME.match(value):
         return value
-    raise InvalidInputError(
+    raise error(
         f"{what}: expected 1 to 64 letters, digits, '.', '_' or '-', the first a letter or digit; got {value!r}"
     )
 
 
-def check_id(value: object, *, what: str) -> str:
+def check_id(value: object, *, what: str, error: type[InvalidInputError] = InvalidInputError) -> str:
     """Return `value` if it can be an id: 1 to 200 characters, no control characters, no lone surrogates.
 
-    Raises InvalidInputError.
+    Raises `error`.
     """
     if isinstance(value, str) and 0 < len(value) <= MAX_ID_LENGTH and not _FORBIDDEN.search(value):
         return value
-    raise InvalidInputError(
+    raise error(
         f"{what}: expected a text of 1 to {MAX_ID_LENGTH} characters without control characters; got {_shown(value)}"
     )
 
@@ -65,8 +68,9 @@ def check_text(value: object, *, what: str, at_most: int = 500) -> str:
     )
 
 
-def check_finite(value: object, *, what: str) -> float:
-    """Return `value` as a float if it is a finite number and not a boolean; raise InvalidInputError otherwise."""
+def check_finite(value: object, *, what: str, error: type[InvalidInputError] = InvalidInputError) -> float:
+    """Return `value` as a float if it is a finite number and not a boolean; raise `error` otherwise."""
+    value = native(value)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         try:
             number = float(value)
@@ -76,7 +80,7 @@ def check_finite(value: object, *, what: str) -> float:
             return (
                 number + 0.0
             )  # SQLite does not keep the sign of -0.0, and what is logged must read back the same
-    raise InvalidInputError(f"{what}: expected a finite number, got {_shown(value)}")
+    raise error(f"{what}: expected a finite number, got {_shown(value)}")
 
 
 def check_metadata(value: object, *, what: str = "metadata") -> str:
@@ -93,6 +97,11 @@ def check_metadata(value: object, *, what: str = "metadata") -> str:
             f"{what}: expected at most {MAX_METADATA_BYTES} bytes of JSON, got {len(text)}"
         )
     return text
+
+
+def native(value: Any) -> Any:
+    """Return a NumPy scalar as Python's own number, and anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _check_json(value: Any, *, what: str, depth: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from steersman.domain.catalogue import ActionCatalogue
@@ -13,6 +14,9 @@ from steersman.domain.states import StateSpace
 from steersman.errors import InvalidSpecError
 
 __all__ = ["PolicySettings", "Prior", "TenantSpec"]
+
+_check_finite = partial(check_finite, error=InvalidSpecError)
+_check_name = partial(check_name, error=InvalidSpecError)
 
 # No sum of rewards within these bounds leaves the range of a float.
 _LARGEST = 1e100
@@ -56,7 +60,7 @@ class PolicySettings:
             raise InvalidSpecError(f"reward_range: expected [low, high] with low < high, got [{low}, {high}]")
         for action, prior in self.priors:
             _bounded(prior.q, f"priors.{action}.q", -_LARGEST, _LARGEST)
-            if check_finite(prior.weight, what=f"priors.{action}.weight") < 0:
+            if _check_finite(prior.weight, what=f"priors.{action}.weight") < 0:
                 raise InvalidSpecError(f"priors.{action}.weight: expected at least 0, got {prior.weight}")
 
     @property
@@ -93,15 +97,15 @@ class PolicySettings:
         priors = _section(body, "priors", None)
         alpha = learning.get("alpha", "1/n")
         number = {"gamma": 1.0, "lambda": 0.0, "c": math.sqrt(2.0), "epsilon": 0.1}
-        given = {k: check_finite((learning | exploration).get(k, v), what=k) for k, v in number.items()}
+        given = {k: _check_finite((learning | exploration).get(k, v), what=k) for k, v in number.items()}
         return cls(
-            alpha=None if alpha == "1/n" else check_finite(alpha, what="learning.alpha ('1/n' or a number)"),
+            alpha=None if alpha == "1/n" else _check_finite(alpha, what="learning.alpha ('1/n' or a number)"),
             gamma=given["gamma"],
             lam=given["lambda"],
             c=given["c"],
             epsilon=given["epsilon"],
-            reward_low=check_finite(bounds[0], what="reward_range[0]"),
-            reward_high=check_finite(bounds[1], what="reward_range[1]"),
+            reward_low=_check_finite(bounds[0], what="reward_range[0]"),
+            reward_high=_check_finite(bounds[1], what="reward_range[1]"),
             priors=tuple(
                 (str(action), _prior_from_json(str(action), item)) for action, item in priors.items()
             ),
@@ -132,18 +136,18 @@ class TenantSpec:
         if unknown:
             raise InvalidSpecError(f"priors: expected ids of the catalogue, got {unknown}")
         if self.base is not None:
-            check_name(self.base, what="base")
-        if check_finite(self.borrow_cap, what="borrow_cap") < 0:
+            _check_name(self.base, what="base")
+        if _check_finite(self.borrow_cap, what="borrow_cap") < 0:
             raise InvalidSpecError(f"borrow_cap: expected at least 0, got {self.borrow_cap}")
         if self.contributes and self.base is None:
             raise InvalidSpecError("contributes: expected a base to contribute to, but no base is named")
         if (self.reward_wait is None) != (self.default_reward is None):
             raise InvalidSpecError("reward_wait and default_reward: expected both or neither")
-        if self.reward_wait is not None and check_finite(self.reward_wait, what="reward_wait") < 0:
+        if self.reward_wait is not None and _check_finite(self.reward_wait, what="reward_wait") < 0:
             raise InvalidSpecError(f"reward_wait: expected at least 0 seconds, got {self.reward_wait}")
         if self.default_reward is not None:
             low, high = self.settings.reward_low, self.settings.reward_high
-            if not low <= check_finite(self.default_reward, what="default_reward") <= high:
+            if not low <= _check_finite(self.default_reward, what="default_reward") <= high:
                 raise InvalidSpecError(
                     f"default_reward: expected {low} to {high}, the reward range; got {self.default_reward}"
                 )
@@ -203,11 +207,11 @@ class TenantSpec:
             labels=tuple(labels),
             states=StateSpace.from_json(body["states"]),
             settings=PolicySettings.from_json(body),
-            base=None if base is None else check_name(base, what="base"),
+            base=None if base is None else _check_name(base, what="base"),
             contributes=contributes,
-            borrow_cap=check_finite(body.get("borrow_cap", 20.0), what="borrow_cap"),
-            reward_wait=None if wait is None else check_finite(wait, what="reward_wait"),
-            default_reward=None if default is None else check_finite(default, what="default_reward"),
+            borrow_cap=_check_finite(body.get("borrow_cap", 20.0), what="borrow_cap"),
+            reward_wait=None if wait is None else _check_finite(wait, what="reward_wait"),
+            default_reward=None if default is None else _check_finite(default, what="default_reward"),
         )
 
 
@@ -246,13 +250,13 @@ def _prior_from_json(action: str, body: object) -> Prior:
     if not isinstance(body, Mapping) or set(body) != {"q", "weight"}:
         raise InvalidSpecError(f"priors.{action}: expected q and weight, got {body!r}")
     return Prior(
-        check_finite(body["q"], what=f"priors.{action}.q"),
-        check_finite(body["weight"], what=f"priors.{action}.weight"),
+        _check_finite(body["q"], what=f"priors.{action}.q"),
+        _check_finite(body["weight"], what=f"priors.{action}.weight"),
     )
 
 
 def _bounded(value: object, what: str, low: float, high: float, *, above: bool = False) -> float:
-    number = check_finite(value, what=what)
+    number = _check_finite(value, what=what)
     if not low <= number <= high or (above and number == low):
         raise InvalidSpecError(
             f"{what}: expected {'above ' if above else ''}{low:g} to {high:g}, got {number:g}"

@@ -6,6 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +18,9 @@ from steersman.domain.identifiers import check_finite, check_id
 from steersman.errors import InvalidSpecError, InvalidStateError
 
 __all__ = ["MAX_STATES", "Factor", "State", "StateSpace"]
+
+_check_finite = partial(check_finite, error=InvalidSpecError)
+_check_id = partial(check_id, error=InvalidSpecError)
 
 MAX_STATES = 2**31 - 1
 
@@ -42,17 +46,17 @@ class Factor:
     def __post_init__(self) -> None:
         """Check the declaration and index the values."""
         where = f"factor {self.name!r}"
-        check_id(self.name, what="factor name")
+        _check_id(self.name, what="factor name")
         if self.edges is not None:
             for index, edge in enumerate(self.edges):
-                check_finite(edge, what=f"{where}: edges[{index}]")
+                _check_finite(edge, what=f"{where}: edges[{index}]")
             if not self.edges or any(a >= b for a, b in pairwise(self.edges)):
                 raise InvalidSpecError(f"{where}: expected strictly ascending edges, got {list(self.edges)}")
             object.__setattr__(self, "values", _bin_labels(self.edges))
         if not self.values:
             raise InvalidSpecError(f"{where}: expected at least one value")
         for index, value in enumerate(self.values):
-            check_id(value, what=f"{where}: values[{index}]")
+            _check_id(value, what=f"{where}: values[{index}]")
         object.__setattr__(self, "position", {value: index for index, value in enumerate(self.values)})
         if len(self.position) != len(self.values):
             raise InvalidSpecError(f"{where}: expected distinct values, got {list(self.values)}")
@@ -71,7 +75,7 @@ class Factor:
             if found is not None:
                 return found
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            if self.edges is not None and math.isfinite(value):
+            if self.edges is not None and (isinstance(value, int) or math.isfinite(value)):
                 return bisect_right(self.edges, value)
             found = self.position.get(str(value))
             if self.edges is None and found is not None:
@@ -231,13 +235,13 @@ def _factor_from_json(body: object, index: int) -> Factor:
     unexpected = sorted(set(body) - {"name", "values", "edges", "before"})
     if unexpected:
         raise InvalidSpecError(f"{where}: unexpected {unexpected}; expected name, values or edges, before")
-    name = check_id(body["name"], what=f"{where}.name")
+    name = _check_id(body["name"], what=f"{where}.name")
     before = None if body.get("before") is None else _value_text(body["before"], f"{where}.before")
     items = body["values"] if "values" in body else body["edges"]
     if not isinstance(items, Sequence) or isinstance(items, str):
         raise InvalidSpecError(f"{where}: expected a list, got {items!r}")
     if "edges" in body:
-        edges = tuple(check_finite(edge, what=f"{where}.edges[{i}]") for i, edge in enumerate(items))
+        edges = tuple(_check_finite(edge, what=f"{where}.edges[{i}]") for i, edge in enumerate(items))
         return Factor(name, edges=edges, before=before)
     return Factor(
         name, tuple(_value_text(v, f"{where}.values[{i}]") for i, v in enumerate(items)), None, before
@@ -247,7 +251,7 @@ def _factor_from_json(body: object, index: int) -> Factor:
 def _value_text(value: object, what: str) -> str:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value)
-    return check_id(value, what=what)
+    return _check_id(value, what=what)
 
 
 def _bin_labels(edges: tuple[float, ...]) -> tuple[str, ...]:

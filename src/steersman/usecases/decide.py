@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import uuid_utils
 
-from steersman.domain.identifiers import check_id, check_metadata, check_name, check_text
+from steersman.domain.catalogue import action_text
+from steersman.domain.identifiers import check_id, check_metadata, check_name, check_text, native
 from steersman.domain.records import DecideRequest, Decision, PolicyVersion, SeenRow
 from steersman.domain.states import State
 from steersman.errors import (
@@ -38,7 +40,10 @@ class _Asked(NamedTuple):
     request: DecideRequest
     decision_id: str
     fingerprint: bytes
-    metadata: str | None
+    state: State  # of plain numbers and texts
+    feasible: tuple[str, ...] | None
+    metadata: str | None  # JSON
+    reasons: dict[str, str] | None
     key: tuple[str, str]  # (tenant, decision id)
 
 
@@ -103,22 +108,35 @@ def _check_form(request: DecideRequest) -> _Asked | SteersmanError:
             raise InvalidInputError(f"explore: expected true or false, got {request.explore!r}")
         metadata = None if request.metadata is None else check_metadata(request.metadata)
         reasons = None if request.reasons is None else _check_reasons(request.reasons)
-        feasible = None if request.feasible is None else sorted(map(str, request.feasible))
-        state = dict(request.state) if isinstance(request.state, Mapping) else request.state
-        content = (state, feasible, request.episode, request.explore, metadata, reasons)
+        feasible = None if request.feasible is None else _check_feasible(request.feasible)
+        state = native(request.state)
+        if isinstance(state, Mapping):
+            state = {name: native(value) for name, value in state.items()}
+        content = (state, feasible and sorted(feasible), request.episode, request.explore, metadata, reasons)
         try:
             fingerprint = request_fingerprint(content)
         except (TypeError, ValueError, OverflowError):
             raise InvalidStateError(f"state: expected numbers and texts, got {request.state!r}") from None
-        return _Asked(request, decision_id, fingerprint, metadata, (request.tenant, decision_id))
+        key = (request.tenant, decision_id)
+        return _Asked(request, decision_id, fingerprint, state, feasible, metadata, reasons, key)
     except SteersmanError as error:
         return error
+
+
+def _check_feasible(feasible: Sequence[str | int]) -> tuple[str, ...]:
+    # A text is a sequence of letters, and what callers hand in may be anything.
+    if isinstance(feasible, str) or not isinstance(feasible, Sequence):  # type: ignore[redundant-expr]
+        raise InvalidActionError(f"feasible: expected a list of action ids, got {feasible!r}")
+    return tuple(action_text(action, what=f"feasible[{index}]") for index, action in enumerate(feasible))
 
 
 def _check_reasons(reasons: Mapping[str, str]) -> dict[str, str]:
     if not isinstance(reasons, Mapping):
         raise InvalidInputError(f"reasons: expected a mapping of action id to text, got {reasons!r}")
-    return {str(action): check_text(text, what=f"reasons.{action}") for action, text in reasons.items()}
+    return {
+        action_text(action, what="reasons"): check_text(text, what=f"reasons.{action}")
+        for action, text in reasons.items()
+    }
 
 
 def _decide_within(
@@ -165,9 +183,12 @@ def _decide_within(
     if rows:
         scope.hot.insert_decisions(scope.cursor, rows)
         scope.write_cells()
+    if steps:
         scope.hot.touch_episodes(
-            scope.cursor, [(count, at, *key) for key, count in sorted(steps.items()) if count is not None]
+            scope.cursor, [(count, at, *key) for key, count in sorted(steps.items()) if count]
         )
+        # An episode is opened before its first decision, which can still be refused as a conflict within the list.
+        scope.hot.drop_episodes(scope.cursor, [key for key, count in sorted(steps.items()) if count == 0])
     return answers, set()
 
 
@@ -177,10 +198,10 @@ def _place(scope: Scope, item: _Asked) -> _Placed | SteersmanError:
         if scope.head(request.tenant).status != "active":
             raise TenantRetiredError(f"tenant {request.tenant!r} is retired")
         version = scope.active(request.tenant)
-        state = version.states.encode(request.state)
-        feasible = version.actions.positions(request.feasible)
-        for action in request.reasons or ():
-            position = version.actions.position.get(str(action))
+        state = version.states.encode(item.state)
+        feasible = version.actions.positions(item.feasible)
+        for action in item.reasons or ():
+            position = version.actions.position.get(action)
             if position is None or position in feasible:
                 raise InvalidActionError(
                     f"reasons: expected ids of actions that are not feasible, got {action!r}"
@@ -248,8 +269,8 @@ def _choose(
         seen,
         request.episode,
         step,
-        request.metadata,
-        request.reasons,
+        None if item.metadata is None else json.loads(item.metadata),
+        item.reasons,
         at,
     )
     position = place.feasible[choice.position]

@@ -60,6 +60,10 @@ class HotStatements(Protocol):
         """Set (steps, touched at) of episodes: rows of (steps, touched at, tenant, episode)."""
         ...
 
+    def drop_episodes(self, cursor: Any, keys: list[Key]) -> None:
+        """Delete episodes (tenant, episode) that got no decision."""
+        ...
+
     def close_episodes(self, cursor: Any, rows: list[Row]) -> None:
         """Close episodes: rows of (outcome, kind, decisions, learned, closed at, tenant, episode)."""
         ...

@@ -90,6 +90,10 @@ _OPEN_EPISODES = (
 )
 _LOCK_EPISODES = _select(tables.episodes, EPISODES, _EPISODE) + " ORDER BY tenant, episode FOR UPDATE OF t"
 _TOUCH_EPISODES = _update(tables.episodes, ("steps", "touched_at"))
+_DROP_EPISODES = (
+    f"DELETE FROM episodes t USING {_unnest(tables.episodes, _EPISODE)} "
+    "WHERE t.tenant = k.tenant AND t.episode = k.episode AND t.steps = 0"
+)
 _CLOSE_EPISODES = _update(
     tables.episodes, ("outcome", "kind", "decisions", "learned", "closed_at"), "status = 'closed'"
 )
@@ -153,6 +157,10 @@ class PostgresStatements:
     def touch_episodes(self, cursor: Any, rows: list[Row]) -> None:
         """Write the length and latest time of episodes."""
         _send(cursor, _TOUCH_EPISODES, rows)
+
+    def drop_episodes(self, cursor: Any, keys: list[Key]) -> None:
+        """Delete episodes without decisions."""
+        _send(cursor, _DROP_EPISODES, keys)
 
     def close_episodes(self, cursor: Any, rows: list[Row]) -> None:
         """Close episodes."""

@@ -49,6 +49,7 @@ _OPEN_EPISODE = (
 )
 _LOCK_EPISODE = f"SELECT {', '.join(EPISODES)} FROM episodes WHERE tenant = ? AND episode = ?"
 _TOUCH_EPISODE = "UPDATE episodes SET steps = ?, touched_at = ? WHERE tenant = ? AND episode = ?"
+_DROP_EPISODE = "DELETE FROM episodes WHERE tenant = ? AND episode = ? AND steps = 0"
 _CLOSE_EPISODE = (
     "UPDATE episodes SET status = 'closed', outcome = ?, kind = ?, decisions = ?, learned = ?, closed_at = ? "
     "WHERE tenant = ? AND episode = ?"
@@ -103,6 +104,10 @@ class SQLiteStatements:
     def touch_episodes(self, cursor: Any, rows: list[Row]) -> None:
         """Write the length and latest time of episodes."""
         cursor.executemany(_TOUCH_EPISODE, rows)
+
+    def drop_episodes(self, cursor: Any, keys: list[Key]) -> None:
+        """Delete episodes without decisions."""
+        cursor.executemany(_DROP_EPISODE, keys)
 
     def close_episodes(self, cursor: Any, rows: list[Row]) -> None:
         """Close episodes."""
