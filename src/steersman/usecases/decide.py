@@ -125,7 +125,7 @@ def _check_form(request: DecideRequest) -> _Asked | SteersmanError:
 
 def _check_feasible(feasible: Sequence[str | int]) -> tuple[str, ...]:
     # A text is a sequence of letters, and what callers hand in may be anything.
-    if isinstance(feasible, str) or not isinstance(feasible, Sequence):  # type: ignore[redundant-expr]
+    if isinstance(feasible, str) or not isinstance(feasible, Sequence):
         raise InvalidActionError(f"feasible: expected a list of action ids, got {feasible!r}")
     return tuple(action_text(action, what=f"feasible[{index}]") for index, action in enumerate(feasible))
 
