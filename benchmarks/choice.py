@@ -8,11 +8,13 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
-from benchmarks.support import Lines, machine, median_of
 from mabwiser.mab import MAB, LearningPolicy
 from river import bandit
 
+from benchmarks.support import Lines, machine, median_of
 from steersman.domain.catalogue import ActionCatalogue
 from steersman.policies.arithmetic import draw_uniform
 from steersman.policies.tabular import UCBQTablePolicy
@@ -34,9 +36,8 @@ def main() -> int:
         ],
     )
     for actions, aim in _AIMS.items():
-        choose, both = median_of(lambda n=actions: _choose(n)), median_of(lambda n=actions: _both(n))
-        peers = [median_of(lambda n=actions, f=peer: f(n)) for peer in (_mabwiser, _river)]
-        cells = [f"{value * 1e6:.1f}" for value in (choose, both, *peers)]
+        choose, *others = [median_of(partial(run, actions)) for run in (_choose, _both, _mabwiser, _river)]
+        cells = [f"{value * 1e6:.1f}" for value in (choose, *others)]
         lines.add(str(actions), *cells, aim=f"choose + draw at most {aim * 1e6:.0f} µs", met=choose <= aim)
     lines.print()
     return int(bool(lines.missed))
@@ -88,7 +89,7 @@ def _mabwiser(actions: int) -> float:
 
 
 def _river(actions: int) -> float:
-    policy = bandit.UCB(delta=1.4, seed=7)
+    policy: Any = bandit.UCB(delta=1.4, seed=7)
     arms = list(range(actions))
 
     def step(index: int) -> None:

@@ -1,6 +1,6 @@
 """Durable decisions and rewards per second, beside a floor that does the same to the database and nothing else.
 
-Run with `python -m benchmarks.durable [sqlite|postgresql]`. 100 tenants × 1,000 states × 10 actions, every cell
+Run with `python -m benchmarks.durable [sqlite|postgresql]`. 100 tenants x 1,000 states x 10 actions, every cell
 present. The floor is a replay: the statements that Steersman sent for such a workload are recorded once, with
 their parameters, and sent again to a copy of the same database by the plain driver, every row fetched. Both run
 in turn in one process, five rounds, medians. SQLite commits with synchronous=FULL, PostgreSQL with
@@ -24,10 +24,11 @@ from unittest import mock
 
 import psycopg
 import pysqlite3
-from benchmarks.support import ROUNDS, Lines, fsync_probe, machine, postgres_database, scratch
 
+from benchmarks.support import ROUNDS, Lines, fsync_probe, machine, postgres_database, scratch
 from steersman.domain.records import DecideRequest, Decision, RewardRequest
 from steersman.settings import Settings
+from steersman.store import hot
 from steersman.store.backends import SQLITE_PRAGMAS
 from steersman.store.engine import Database
 from steersman.usecases import scope
@@ -118,7 +119,7 @@ def replay(connection: Any, transactions: Sequence[list[Statement]], begin: str 
 def record(work: Callable[[], Any], log: list[list[Statement]]) -> Any:
     """Return what `work`, one transaction, does; note its statements."""
     statements: list[Statement] = []
-    plain = scope.cursor_of
+    plain = hot.cursor_of
     with mock.patch.object(scope, "cursor_of", lambda connection: Recorder(plain(connection), statements)):
         answer = work()
     log.append(statements)

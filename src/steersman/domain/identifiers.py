@@ -24,7 +24,7 @@ __all__ = [
 
 MAX_ID_LENGTH = 200  # characters
 MAX_METADATA_BYTES = 4096  # of canonical JSON
-MAX_JSON_DEPTH = 32
+_MAX_JSON_DEPTH = 32
 _INT64_MAX = 2**63 - 1
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
@@ -105,8 +105,8 @@ def native(value: Any) -> Any:
 
 
 def _check_json(value: Any, *, what: str, depth: int) -> None:
-    if depth > MAX_JSON_DEPTH:
-        raise InvalidInputError(f"{what}: expected nesting of at most {MAX_JSON_DEPTH} levels")
+    if depth > _MAX_JSON_DEPTH:
+        raise InvalidInputError(f"{what}: expected nesting of at most {_MAX_JSON_DEPTH} levels")
     if isinstance(value, dict):
         for key, item in value.items():
             check_text(key, what=f"{what} key")

@@ -97,7 +97,8 @@ class PolicySettings:
         priors = _section(body, "priors", None)
         alpha = learning.get("alpha", "1/n")
         number = {"gamma": 1.0, "lambda": 0.0, "c": math.sqrt(2.0), "epsilon": 0.1}
-        given = {k: _check_finite((learning | exploration).get(k, v), what=k) for k, v in number.items()}
+        stated = {**learning, **exploration}
+        given = {name: _check_finite(stated.get(name, value), what=name) for name, value in number.items()}
         return cls(
             alpha=None if alpha == "1/n" else _check_finite(alpha, what="learning.alpha ('1/n' or a number)"),
             gamma=given["gamma"],

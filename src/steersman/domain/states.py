@@ -109,7 +109,7 @@ class StateSpace:
             if len(set(names)) != len(names):
                 raise InvalidSpecError(f"states: expected distinct factor names, got {names}")
             object.__setattr__(self, "size", math.prod(len(factor.values) for factor in self.factors))
-        if isinstance(self.size, bool) or not isinstance(self.size, int) or not 0 < self.size <= MAX_STATES:
+        if type(self.size) is not int or not 0 < self.size <= MAX_STATES:
             raise InvalidSpecError(f"states: expected 1 to {MAX_STATES} states, got {self.size!r}")
 
     @classmethod
