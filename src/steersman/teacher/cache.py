@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 
 from steersman.errors import InvalidInputError
-from steersman.teacher.columns import BLOCK_ROWS, DIGEST_BYTES, RowColumns
+from steersman.teacher.columns import DIGEST_BYTES, RowColumns
 from steersman.teacher.parquet import load_pyarrow
 from steersman.teacher.profiles import RowProfile
 
@@ -61,27 +61,26 @@ class CacheEntry:
             with pq.ParquetFile(self.path, page_checksum_verification=True) as file:
                 if file.schema_arrow.remove_metadata() != _schema(pa, self.profile):
                     raise DamagedEntryError
-                for batch in file.iter_batches(BLOCK_ROWS, use_threads=False):
-                    yield self._columns(batch)
+                for group in range(file.num_row_groups):
+                    yield self._columns(file.read_row_group(group, use_threads=False))
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise DamagedEntryError from error
 
-    def _columns(self, batch: Any) -> RowColumns:
+    def _columns(self, table: Any) -> RowColumns:
         features, actions = len(self.profile.features), len(self.profile.catalogue)
-        rows = batch.num_rows
-        overlays = batch.column("overlay").dictionary_encode()
+        rows = len(table)
+        overlays = table.column("overlay").combine_chunks().dictionary_encode()
+        values = {name: _fixed(table, name) for name in ("digest", "features", "feasible", "outcomes")}
         return RowColumns(
-            row_ids=batch.column("row_id").to_pylist(),
-            scene_ids=batch.column("scene_id").to_pylist(),
-            numbers=batch.column("number").to_numpy(),
-            digests=_fixed(batch, "digest", rows * DIGEST_BYTES),
+            row_ids=table.column("row_id").to_pylist(),
+            scene_ids=table.column("scene_id").to_pylist(),
+            numbers=table.column("number").to_numpy(),
+            digests=values["digest"],
             overlays=tuple(overlays.dictionary.to_pylist()),
             overlay_index=overlays.indices.to_numpy(),
-            features=np.frombuffer(_fixed(batch, "features", rows * features * 4), np.float32).reshape(
-                -1, features
-            ),
-            feasible=np.frombuffer(_fixed(batch, "feasible", rows * actions), np.bool_).reshape(-1, actions),
-            outcomes=np.frombuffer(_fixed(batch, "outcomes", rows * actions * 24)).reshape(-1, 3, actions),
+            features=np.frombuffer(values["features"], np.float32).reshape(rows, features),
+            feasible=np.frombuffer(values["feasible"], np.bool_).reshape(rows, actions),
+            outcomes=np.frombuffer(values["outcomes"]).reshape(rows, 3, actions),
         )
 
 
@@ -145,7 +144,7 @@ class CacheWriter:
             for field in self._schema
         ]
         try:
-            self._writer.write_batch(pa.RecordBatch.from_arrays(batch, schema=self._schema), BLOCK_ROWS)
+            self._writer.write_table(pa.Table.from_arrays(batch, schema=self._schema), row_group_size=rows)
         except OSError as error:
             raise _unwritable(self._entry, error) from error
 
@@ -175,11 +174,14 @@ def _schema(pa: Any, profile: RowProfile) -> Any:
     )
 
 
-def _fixed(batch: Any, name: str, size: int) -> bytes:
+def _fixed(table: Any, name: str) -> bytes:
     """Return the values of a column of fixed width, one after the other."""
-    column = batch.column(name)
-    start = column.offset * column.type.byte_width
-    return memoryview(column.buffers()[1])[start : start + size].tobytes()
+    chunks = []
+    for chunk in table.column(name).chunks:
+        width = chunk.type.byte_width
+        start = chunk.offset * width
+        chunks.append(memoryview(chunk.buffers()[1])[start : start + len(chunk) * width])
+    return b"".join(chunks)
 
 
 def _unwritable(entry: CacheEntry, error: OSError) -> InvalidInputError:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
-from math import nan
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steersman.teacher.profiles import RowProfile
-from steersman.teacher.rows import CheckedRow
+from steersman.teacher.rows import NumberedRow
 
 __all__ = ["BLOCK_ROWS", "DIGEST_BYTES", "ColumnBuilder", "RowColumns"]
 
 BLOCK_ROWS = 4096
-"""How many rows of a file are handled together."""
+"""How many rows of a file are handled together, at least."""
 DIGEST_BYTES = 32
 
 
@@ -43,54 +42,48 @@ class ColumnBuilder:
 
     def __init__(self, profile: RowProfile) -> None:
         """Start empty, for rows of `profile`."""
-        self._widths = (len(profile.features), len(profile.catalogue))
-        self._pack_features = struct.Struct(f"={self._widths[0]}f").pack
-        self._pack_outcomes = struct.Struct(f"={3 * self._widths[1]}d").pack
+        self._width, self._actions = len(profile.features), len(profile.catalogue)
         self._clear()
 
     def __len__(self) -> int:
         """Return the number of rows collected."""
-        return len(self._row_ids)
+        return len(self._numbers)
 
-    def add(self, number: int, row: CheckedRow) -> None:
-        """Add `row`, found at line `number`."""
-        features, outcomes = row.features, (*row.losses, *row.advantages, *row.costs)
-        if None in features:
-            features = [nan if value is None else value for value in features]
-        if False in row.feasible_mask:
-            outcomes = tuple([nan if value is None else value for value in outcomes])
-        self._features += self._pack_features(*features)
-        self._outcomes += self._pack_outcomes(*outcomes)
-        self._feasible += bytes(row.feasible_mask)
-        self._digests += row.digest
-        self._numbers.append(number)
-        self._row_ids.append(row.row_id)
-        self._scene_ids.append(row.scene_id)
-        overlay = row.provenance.overlay_text
-        self._overlay_index.append(self._overlays.setdefault(overlay, len(self._overlays)))
+    def add(self, rows: Iterable[NumberedRow]) -> None:
+        """Add `rows`."""
+        for number, row in rows:
+            fields = row.fields
+            self._numbers.append(number)
+            self._row_ids.append(fields.row_id)
+            self._scene_ids.append(fields.scene_id)
+            self._overlays.append(row.provenance.overlay_text)
+            self._digests.append(row.digest)
+            self._packed.append(row.numbers)
+            self._feasible.append(bytes(fields.feasible_mask))
 
     def take(self) -> RowColumns:
         """Return what was collected, and start empty again."""
-        features, actions = self._widths
+        rows, overlays = len(self), {text: code for code, text in enumerate(dict.fromkeys(self._overlays))}
+        values = np.frombuffer(b"".join(self._packed)).reshape(rows, self._width + 3 * self._actions)
         columns = RowColumns(
             row_ids=self._row_ids,
             scene_ids=self._scene_ids,
             numbers=np.array(self._numbers, dtype=np.int64),
-            digests=bytes(self._digests),
-            overlays=tuple(self._overlays),
-            overlay_index=np.array(self._overlay_index, dtype=np.int32),
-            features=np.frombuffer(self._features, np.float32).reshape(-1, features),
-            feasible=np.frombuffer(self._feasible, np.bool_).reshape(-1, actions),
-            outcomes=np.frombuffer(self._outcomes, np.float64).reshape(-1, 3, actions),
+            digests=b"".join(self._digests),
+            overlays=tuple(overlays),
+            overlay_index=np.array([overlays[text] for text in self._overlays], dtype=np.int32),
+            features=values[:, : self._width].astype(np.float32),
+            feasible=np.frombuffer(b"".join(self._feasible), np.bool_).reshape(rows, self._actions),
+            outcomes=values[:, self._width :].reshape(rows, 3, self._actions),
         )
         self._clear()
         return columns
 
     def _clear(self) -> None:
+        self._numbers: list[int] = []
         self._row_ids: list[str] = []
         self._scene_ids: list[str] = []
-        self._numbers: list[int] = []
-        self._overlay_index: list[int] = []
-        self._overlays: dict[str, int] = {}
-        self._features, self._outcomes = bytearray(), bytearray()
-        self._feasible, self._digests = bytearray(), bytearray()
+        self._overlays: list[str] = []
+        self._digests: list[bytes] = []
+        self._packed: list[bytes] = []
+        self._feasible: list[bytes] = []

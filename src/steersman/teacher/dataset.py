@@ -111,13 +111,12 @@ def merged_rows(
     """
     for collection in collections:
         path = str(collection.source.path)
-        rows = iter(RowReader(collection.source, collection.profile))
-        while block := list(islice(rows, BLOCK_ROWS)):
+        for block in RowReader(collection.source, collection.profile):
             for number, row in block:
                 bindings.check_overlay(collection.metadata, row.provenance.overlay_text, f"{path}:{number}")
             numbers = np.array([number for number, _ in block], dtype=np.int64)
             digests = b"".join(row.digest for _, row in block)
-            fresh = index.add(path, numbers, [row.row_id for _, row in block], digests)
+            fresh = index.add(path, numbers, [row.fields.row_id for _, row in block], digests)
             for position, (_, row) in enumerate(block):
                 if fresh is None or fresh[position]:
                     yield collection, row
@@ -146,8 +145,8 @@ def as_dataset(
         if row.profile != first.profile:
             raise InvalidRowError("expected rows of one profile, got another one", where=where)
         builder.bindings.check(row.binding, where)
-        columns.add(number, check_row(row.to_json(), row.profile, where=where))
-        if len(columns) == BLOCK_ROWS:
+        columns.add([(number, check_row(row.to_json(), row.profile, where=where))])
+        if len(columns) >= BLOCK_ROWS:
             builder.add("row", columns.take())
     builder.add("row", columns.take())
     return _finish(builder, first.profile, {}, 0)
@@ -221,12 +220,11 @@ class _ColumnReader:
             writer.finish(blank_lines=self.blank_lines)
 
     def _parse(self) -> Iterator[RowColumns]:
-        """Yield blocks of as many rows as the cache keeps together."""
         reader = RowReader(self._collection.source, self._collection.profile)
         builder = ColumnBuilder(self._collection.profile)
-        for number, row in reader:
-            builder.add(number, row)
-            if len(builder) == BLOCK_ROWS:
+        for rows in reader:
+            builder.add(rows)
+            if len(builder) >= BLOCK_ROWS:
                 self.bytes_read = reader.bytes_read
                 yield builder.take()
         if len(builder):

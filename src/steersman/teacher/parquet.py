@@ -13,14 +13,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import msgspec
-import numpy as np
-
 from steersman.domain.canonical import canonical_json
 from steersman.errors import InvalidRowError, MissingExtraError
 from steersman.teacher.profiles import RowProfile
-from steersman.teacher.quick import LARGEST_PLAIN, RawRow, RowChecker
-from steersman.teacher.rows import FIELDS, SPLIT, CheckedRow, check_row
+from steersman.teacher.quick import RowChecker
+from steersman.teacher.rows import FIELDS, CheckedRow, NumberedRow, RowFields, check_row
 from steersman.teacher.strict_json import parse_json
 
 __all__ = ["EXACT_NUMBERS", "load_pyarrow", "read_parquet", "row_schema_of", "write_parquet"]
@@ -31,7 +28,7 @@ _TEXTS = ("schema_version", "row_id", "episode_id", "scene_id", "split_id", "con
 _COUNTS = ("prefix_step", "prefix_frame_id", "horizon_used")
 _NUMBERS = ("features", "losses", "advantages", "costs")
 _DOCUMENTS = ("control_input", "provenance")
-_BATCH = 4096  # rows decoded together
+_BATCH = 1024  # rows decoded together
 _ROW_GROUP = 16_384  # rows
 
 
@@ -53,8 +50,8 @@ def row_schema_of(path: Path) -> str | None:
     return None
 
 
-def read_parquet(path: Path, checker: RowChecker) -> Iterator[tuple[int, CheckedRow]]:
-    """Yield the rows of `path` with their numbers, from 1.
+def read_parquet(path: Path, checker: RowChecker) -> Iterator[list[NumberedRow]]:
+    """Yield the rows of `path`, some at a time, with their numbers from 1.
 
     A file may lack `exact_numbers`; integer columns then give integers and float columns floats.
     Raises InvalidRowError for a file that is no Parquet, for columns that are missing, unexpected or of
@@ -62,26 +59,18 @@ def read_parquet(path: Path, checker: RowChecker) -> Iterator[tuple[int, Checked
     """
     number = 1
     for batch in _batches(path, None, _BATCH):
-        try:
-            columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
-        except UnicodeDecodeError as error:
-            raise InvalidRowError(
-                f"expected UTF-8, got {error.object!r:.40}", where=f"{path}:{number}"
-            ) from None
-        exact = columns.pop(EXACT_NUMBERS, None) or itertools.repeat(None, batch.num_rows)
-        careful = not _is_plain(batch, columns, gaps=bool(checker.profile.nullable))
-        rows = zip(*(columns[name] for name in FIELDS), strict=True)
-        for values, exact_text in zip(rows, exact, strict=True):
-            where = f"{path}:{number}"
-            body = dict(zip(FIELDS, values, strict=True))
-            if exact_text is not None:
-                body.update(_exact_lists(exact_text, body, where))
-            row = None if careful else checker.check_raw(_raw_row(body))
-            yield number, row or _check_carefully(body, checker.profile, where)
-            number += 1
+        bodies = list(_bodies(batch, path, number))
+        rows = checker.try_bodies(bodies)
+        if rows is None:
+            rows = [
+                _check_carefully(body, checker.profile, f"{path}:{index}")
+                for index, body in enumerate(bodies, number)
+            ]
+        yield list(enumerate(rows, number))
+        number += len(rows)
 
 
-def write_parquet(rows: Iterable[CheckedRow], path: Path, profile: RowProfile) -> int:
+def write_parquet(rows: Iterable[CheckedRow], path: Path) -> int:
     """Write `rows` to the new file `path` and return their number."""
     pa, pq = load_pyarrow()
     schema = _schema(pa)
@@ -90,7 +79,7 @@ def write_parquet(rows: Iterable[CheckedRow], path: Path, profile: RowProfile) -
     with pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=texts) as writer:
         remaining = iter(rows)
         while group := list(itertools.islice(remaining, _ROW_GROUP)):
-            columns = _columns(group, profile)
+            columns = _columns(group)
             arrays = [pa.array(columns[field.name], type=field.type) for field in schema]
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
             count += len(group)
@@ -104,27 +93,39 @@ def _schema(pa: ModuleType) -> Any:
     return pa.schema([*((name, kinds[name]) for name in FIELDS), (EXACT_NUMBERS, pa.string())])
 
 
-def _columns(rows: Sequence[CheckedRow], profile: RowProfile) -> dict[str, list[Any]]:
+def _columns(rows: Sequence[CheckedRow]) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {
-        "schema_version": [profile.row_schema] * len(rows),
-        "split_id": [SPLIT] * len(rows),
-        "actions": [list(profile.catalogue.ids)] * len(rows),
-        "control_input": [row.control_text.decode() for row in rows],
-        "provenance": [row.provenance.text.decode() for row in rows],
-        "feasible_mask": [list(row.feasible_mask) for row in rows],
-        EXACT_NUMBERS: [_exact_text(row) for row in rows],
+        "control_input": [row.control_text().decode() for row in rows],
+        "provenance": [row.provenance.text for row in rows],
+        EXACT_NUMBERS: [_exact_text(row.fields) for row in rows],
     }
-    for name in ("row_id", "episode_id", "scene_id", *_COUNTS):
-        columns[name] = [getattr(row, name) for row in rows]
     for name in _NUMBERS:
-        columns[name] = [[v if v is None else float(v) for v in getattr(row, name)] for row in rows]
+        columns[name] = [_as_floats(getattr(row.fields, name)) for row in rows]
+    for name in set(FIELDS) - columns.keys():
+        columns[name] = [getattr(row.fields, name) for row in rows]
     return columns
 
 
-def _exact_text(row: CheckedRow) -> str | None:
-    """Return the lists of `row` that hold an integer as JSON, or None where there is none."""
-    lists = {name: list(getattr(row, name)) for name in _NUMBERS if int in set(map(type, getattr(row, name)))}
-    return canonical_json(lists) if lists else None
+def _bodies(batch: Any, path: Path, number: int) -> Iterator[dict[str, Any]]:
+    """Yield the fields of each row of `batch`, which starts with row `number`."""
+    try:
+        columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+    except UnicodeDecodeError as error:
+        raise InvalidRowError(f"expected UTF-8, got {error.object!r:.40}", where=f"{path}:{number}") from None
+    exact = columns.pop(EXACT_NUMBERS, None) or itertools.repeat(None, batch.num_rows)
+    rows = zip(*columns.values(), strict=True)
+    for index, (values, exact_text) in enumerate(zip(rows, exact, strict=True), number):
+        body = dict(zip(columns, values, strict=True))
+        if exact_text is not None:
+            body.update(_exact_lists(exact_text, body, f"{path}:{index}"))
+        yield body
+
+
+def _exact_text(fields: RowFields) -> str | None:
+    """Return the lists of a row that hold an integer as JSON, or None where there is none."""
+    lists = {name: getattr(fields, name) for name in _NUMBERS}
+    exact = {name: values for name, values in lists.items() if int in set(map(type, values))}
+    return canonical_json(exact) if exact else None
 
 
 def _exact_lists(text: str, body: dict[str, Any], where: str) -> dict[str, Any]:
@@ -194,29 +195,6 @@ def _is_text(types: Any, kind: Any) -> bool:
     if types.is_dictionary(kind):
         kind = kind.value_type
     return bool(types.is_string(kind) or types.is_large_string(kind))
-
-
-def _is_plain(batch: Any, columns: dict[str, list[Any]], *, gaps: bool) -> bool:
-    """Tell whether every value is of the kind and in the range that `RawRow` promises."""
-    if any(None in column for column in columns.values()) or any("" in columns[name] for name in _TEXTS):
-        return False
-    if any(min(columns[name]) < 0 for name in _COUNTS) or min(columns["horizon_used"]) < 1:
-        return False
-    if any(None in mask for mask in columns["feasible_mask"]):
-        return False
-    if not gaps and any(None in features for features in columns["features"]):
-        return False
-    for name in (*_NUMBERS, *_COUNTS):
-        column = batch.column(name)
-        numbers = np.asarray((column.flatten() if name in _NUMBERS else column).drop_null())
-        if not (np.abs(numbers) <= LARGEST_PLAIN).all():
-            return False
-    return True
-
-
-def _raw_row(body: dict[str, Any]) -> RawRow:
-    documents = {name: msgspec.Raw(body[name].encode()) for name in _DOCUMENTS}
-    return RawRow(**{**body, **documents, "feasible_mask": tuple(body["feasible_mask"])})
 
 
 def _check_carefully(body: dict[str, Any], profile: RowProfile, where: str) -> CheckedRow:

@@ -1,13 +1,13 @@
-"""The fast way to check a line: compiled parsing and writing, and no object that a row does not need.
+"""The fast way to check rows: compiled parsing and writing, many rows at a time.
 
-It answers only for lines that it understands entirely and hands everything else to the careful way in
-`steersman.teacher.rows`, which either accepts the line or says what is wrong with it. So it needs no messages,
-and may refuse whatever it is not sure of. What it accepts is what the careful way accepts, byte for byte; three
-places where compiled JSON libraries differ from Python's decide what it must look out for:
+It answers only for rows that it understands entirely and hands everything else to the careful way in
+`steersman.teacher.rows`, which either accepts the row or says what is wrong with it. So it needs no messages, and
+may refuse whatever it is not sure of. What it accepts is what the careful way accepts, byte for byte. Compiled JSON
+libraries differ from Python's in three things that it must look out for:
 
 - They keep the last of two equal keys. A line whose texts hold no escaped quote has two quotes for every key and
   text; when the parsed row accounts for all of them, no key was dropped.
-- They spell floats below 1e-4 and from 1e16 their own way; elsewhere the shortest digits are the same.
+- They spell floats below 1e-4 and from 1e16 their own way; in between the shortest digits are the same.
 - They leave characters beyond ASCII, and DEL, as they are.
 """
 
@@ -15,68 +15,52 @@ from __future__ import annotations
 
 import hashlib
 import re
-from json.encoder import encode_basestring_ascii
-from typing import Annotated, Any
+import struct
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from math import nan
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from steersman.domain.canonical import canonical_json
 from steersman.errors import InvalidRowError
 from steersman.teacher.profiles import RowProfile
-from steersman.teacher.rows import FIELDS, SPLIT, CheckedRow, Provenance, check_row
-from steersman.teacher.strict_json import INT64_MAX, INT64_MIN, MAX_DEPTH, parse_json
+from steersman.teacher.rows import FIELDS, SPLIT, CheckedRow, Provenance, RowFields, check_row
+from steersman.teacher.strict_json import INT64_MAX, INT64_MIN, parse_json
 
-__all__ = ["LARGEST_PLAIN", "RawRow", "RowChecker", "number_list", "plain_document"]
+__all__ = ["RowChecker", "number_list"]
 
-LARGEST_PLAIN = 9.2e18
-"""The largest magnitude of a number taken here: safely an integer of 64 bits, should it be one."""
-
+_LARGEST = 9.2e18  # of a number taken here: safely an integer of 64 bits, should it be one
 _Number = (
-    Annotated[float, msgspec.Meta(ge=-LARGEST_PLAIN, le=LARGEST_PLAIN)]
+    Annotated[float, msgspec.Meta(ge=-_LARGEST, le=_LARGEST)]
     | Annotated[int, msgspec.Meta(ge=INT64_MIN, le=INT64_MAX)]
 )
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
 _Positive = Annotated[int, msgspec.Meta(ge=1, le=INT64_MAX)]
 
+_Scalar = _Number | str | None
+_ControlValue = _Scalar | list[_Scalar | list[_Scalar | list[_Scalar]]]
+
 _SMALLEST_PLAIN, _FIRST_EXPONENT = 1e-4, 1e16  # Python spells floats in between without an exponent
-_ESCAPED_QUOTE = re.compile(rb'\\"|\\u0022')
-# A number that is spelled with an exponent, is below 1e-4 or may be beyond 64 bits.
-_ODD_NUMBER = re.compile(rb"[:,\[]-?(?:[0-9]{19}|0\.0000|[0-9][0-9.]*e)")
+# A quote that is no structure, which would spoil the count, or a NUL.
+_TELLING_ESCAPE = re.compile(rb'\\"|\\u0022|\\u0000')
+# A number that is spelled with an exponent or is below 1e-4.
+_ODD_NUMBER = re.compile(rb"[:,\[]-?(?:0\.0000|[0-9][0-9.]*e)")
 _MOST_REMEMBERED = 1024  # provenances
 _QUOTES_OF_KEYS = 2 * len(FIELDS)
 _QUOTES_OF_TEXTS = 2 * 5  # row schema, split and the three ids
+_QUOTES_BEFORE_CONTROL = 4  # of its own key and that of the advantages
+# Ends the control input and nothing before it: it holds no object, and no quote stands bare in its texts.
+_CONTROL_END = b'},"costs":['
+_LISTS = ("features", "losses", "advantages", "costs")
+_IDS = ("row_id", "episode_id", "scene_id")
 
 _encode = msgspec.json.Encoder().encode
-_encode_sorted = msgspec.json.Encoder(order="sorted").encode
-_decode = msgspec.json.Decoder().decode
-
-
-class RawRow(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """The fields of a row as a file has them; control input and provenance still as their text."""
-
-    schema_version: str
-    row_id: _Text
-    episode_id: _Text
-    scene_id: _Text
-    split_id: str
-    prefix_step: _Count
-    prefix_frame_id: _Count
-    control_input: msgspec.Raw
-    features: list[_Number]  # [D]
-    actions: list[str]  # [A]
-    feasible_mask: tuple[bool, ...]  # [A]
-    losses: list[_Number | None]  # [A]
-    advantages: list[_Number | None]  # [A]
-    costs: list[_Number | None]  # [A]
-    horizon_used: _Positive
-    provenance: msgspec.Raw
-
-
-class _RawRowWithGaps(RawRow):
-    """A row of a profile with features that may be missing."""
-
-    features: list[_Number | None]  # type: ignore[assignment]
 
 
 class RowChecker:
@@ -85,150 +69,130 @@ class RowChecker:
     def __init__(self, profile: RowProfile) -> None:
         """Prepare what all rows of `profile` share."""
         self.profile = profile
-        self._decode = msgspec.json.Decoder(_RawRowWithGaps if profile.nullable else RawRow).decode
-        self._size, self._gaps = len(profile.features), bool(profile.nullable)
-        self._actions = list(profile.catalogue.ids)
-        self._control_keys = frozenset(profile.control_keys)
-        self._required = [i for i, name in enumerate(profile.features.names) if name not in profile.nullable]
-        self._quotes = _QUOTES_OF_KEYS + _QUOTES_OF_TEXTS + 2 * len(self._actions)
-        self._head = b'{"actions":%b,"advantages":' % _text_of(self._actions)
-        self._tail = b',"schema_version":%b,"split_id":"%b"}' % (_text_of(profile.row_schema), SPLIT.encode())
-        self._masks: dict[tuple[bool, ...], bytes] = {}
+        self._type = _row_type(profile)
+        self._decode = msgspec.json.Decoder(self._type).decode
+        self._decode_control = msgspec.json.Decoder(_control_type(profile.control_keys)).decode
+        self._size, self._actions = len(profile.features), len(profile.catalogue)
+        self._width = self._size + 3 * self._actions
+        self._pack = struct.Struct(f"={self._width}d").pack
+        self._gaps = bool(profile.nullable)
+        self._required = ~profile.features.nullable_mask()
+        self._quotes = _QUOTES_OF_KEYS + _QUOTES_OF_TEXTS + 2 * self._actions
+        self._head = len(b'{"actions":%b,' % _text_of(list(profile.catalogue.ids)))
         self._provenances: dict[bytes, tuple[Provenance, int]] = {}
 
-    def check_line(self, line: bytes, *, where: str) -> CheckedRow:
-        """Return the row of one line; raise InvalidRowError at `where`, naming field and index."""
-        return self._try_line(line) or check_row(parse_json(line, where=where), self.profile, where=where)
+    def check_lines(self, path: Path, lines: Sequence[tuple[int, bytes]]) -> list[CheckedRow]:
+        """Return the rows of numbered lines; raise InvalidRowError at `path:line`, naming field and index."""
+        rows = self._try_lines([line for _, line in lines])
+        return (
+            rows
+            if rows is not None
+            else [self._check_line(line, f"{path}:{number}") for number, line in lines]
+        )
 
-    def check_raw(self, raw: RawRow) -> CheckedRow | None:
-        """Return the row of fields whose kinds and ranges are those of `RawRow`, or None for the careful way."""
-        checked = self._try_raw(raw)
-        return None if checked is None else checked[0]
+    def try_bodies(self, bodies: Sequence[Mapping[str, Any]]) -> list[CheckedRow] | None:
+        """Return the rows of sixteen fields each, two of them JSON text; None when one takes the careful way."""
+        try:
+            texts = [(body["control_input"].encode(), body["provenance"].encode()) for body in bodies]
+            fields = [self._convert(body, *both) for body, both in zip(bodies, texts, strict=True)]
+        except (AttributeError, msgspec.DecodeError, RecursionError):  # the first is a null for a text
+            return None
+        ids = "".join([row.row_id + row.episode_id + row.scene_id for row in fields])
+        if "\x00" in ids or any(_TELLING_ESCAPE.search(text) for both in texts for text in both):
+            return None
+        return self._finish(fields, [control.count(b'"') + other.count(b'"') for control, other in texts])
 
-    def _try_line(self, line: bytes) -> CheckedRow | None:
-        if b"\\" in line and _ESCAPED_QUOTE.search(line):
+    def _check_line(self, line: bytes, where: str) -> CheckedRow:
+        rows = self._try_lines([line])
+        return rows[0] if rows else check_row(parse_json(line, where=where), self.profile, where=where)
+
+    def _try_lines(self, lines: Sequence[bytes]) -> list[CheckedRow] | None:
+        """Return the rows of `lines`, or None when one of them takes the careful way."""
+        if any(b"\\" in line and _TELLING_ESCAPE.search(line) for line in lines):
             return None
         try:
-            checked = self._try_raw(self._decode(line))
+            fields = list(map(self._decode, lines))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
-        if checked is None or line.count(b'"') != self._quotes + checked[1]:
-            return None
-        return checked[0]
+        return self._finish(fields, [line.count(b'"') - self._quotes for line in lines])
 
-    def _try_raw(self, raw: RawRow) -> tuple[CheckedRow, int] | None:
-        """Return the row, and how many quotes the texts of its control input and provenance hold."""
-        if (
-            raw.schema_version != self.profile.row_schema
-            or raw.split_id != SPLIT
-            or raw.actions != self._actions
-            or not self._are_features(raw.features)
-            or "\x00" in raw.row_id + raw.episode_id + raw.scene_id
-        ):
-            return None
-        mask_text = self._masks.get(raw.feasible_mask) or self._add_mask(raw.feasible_mask)
-        if mask_text is None or not _fit_mask(raw):
-            return None
-        control_raw = bytes(raw.control_input)
-        control_text = self._control(control_raw)
-        provenance_raw = bytes(raw.provenance)
-        provenance, quotes = self._provenances.get(provenance_raw) or self._add_provenance(provenance_raw)
-        if control_text is None or provenance is None:
-            return None
-        return self._assemble(raw, mask_text, control_text, provenance), quotes + control_raw.count(b'"')
+    def _convert(self, body: Mapping[str, Any], control: bytes, provenance: bytes) -> RowFields:
+        documents = {"control_input": {}, "provenance": msgspec.Raw(provenance)}
+        fields = msgspec.convert({**body, **documents}, self._type)
+        fields.control_input = self._decode_control(control)
+        return fields
 
-    def _assemble(self, raw: RawRow, mask: bytes, control: bytes, provenance: Provenance) -> CheckedRow:
-        parts = (
-            self._head,
-            number_list(raw.advantages),
-            b',"control_input":',
-            control,
-            b',"costs":',
-            number_list(raw.costs),
-            b',"episode_id":',
-            encode_basestring_ascii(raw.episode_id).encode(),
-            b',"feasible_mask":',
-            mask,
-            b',"features":',
-            number_list(raw.features),
-            b',"horizon_used":%d,"losses":' % raw.horizon_used,
-            number_list(raw.losses),
-            b',"prefix_frame_id":%d,"prefix_step":%d,"provenance":' % (raw.prefix_frame_id, raw.prefix_step),
-            provenance.lasting_text,
-            b',"row_id":',
-            encode_basestring_ascii(raw.row_id).encode(),
-            b',"scene_id":',
-            encode_basestring_ascii(raw.scene_id).encode(),
-            self._tail,
-        )
-        canonical = b"".join(parts)
-        return CheckedRow(
-            raw.row_id,
-            raw.episode_id,
-            raw.scene_id,
-            raw.prefix_step,
-            raw.prefix_frame_id,
-            control,
-            raw.features,
-            raw.feasible_mask,
-            raw.losses,
-            raw.advantages,
-            raw.costs,
-            raw.horizon_used,
-            provenance,
-            canonical,
-            hashlib.sha256(canonical).digest(),
+    def _finish(self, fields: list[RowFields], quotes: list[int]) -> list[CheckedRow] | None:
+        """Return the rows of `fields`, whose texts hold as many `quotes` as control input and provenance did."""
+        provenances = self._find_provenances([bytes(row.provenance) for row in fields])
+        numbers = self._pack_numbers(fields)
+        if provenances is None or numbers is None:
+            return None
+        values = np.frombuffer(b"".join(numbers)).reshape(len(fields), self._width)
+        masks = b"".join([bytes(row.feasible_mask) for row in fields])
+        if not self._are_complete(values, np.frombuffer(masks, np.bool_).reshape(len(fields), self._actions)):
+            return None
+        for row, (provenance, _) in zip(fields, provenances, strict=True):
+            row.provenance = provenance.lasting_raw
+        texts = _canonical_texts(fields, values, self._head)
+        ends = [text.find(_CONTROL_END, self._head) for text in texts]
+        found = [text.count(b'"', self._head, end) for text, end in zip(texts, ends, strict=True)]
+        expected = [
+            count - inside + _QUOTES_BEFORE_CONTROL
+            for count, (_, inside) in zip(quotes, provenances, strict=True)
+        ]
+        if found != expected:
+            return None
+        digests = [hashlib.sha256(text).digest() for text in texts]
+        return list(
+            map(CheckedRow, fields, [provenance for provenance, _ in provenances], numbers, texts, digests)
         )
 
-    def _are_features(self, features: list[Any]) -> bool:
-        if len(features) != self._size:
-            return False
-        return not self._gaps or all(features[index] is not None for index in self._required)
-
-    def _add_mask(self, mask: tuple[bool, ...]) -> bytes | None:
-        if len(mask) != len(self._actions) or True not in mask:
-            return None
-        return self._masks.setdefault(mask, _text_of(list(mask)))
-
-    def _control(self, raw: bytes) -> bytes | None:
-        document = None if b"true" in raw or b"false" in raw else plain_document(raw)
-        if document is None or not document[0].keys() <= self._control_keys:
-            return None
-        return document[1]
-
-    def _add_provenance(self, raw: bytes) -> tuple[Provenance | None, int]:
-        document = plain_document(raw) or _careful_document(raw)
-        if document is None:
-            return None, 0
+    def _pack_numbers(self, fields: list[RowFields]) -> list[bytes] | None:
+        pack = self._pack
         try:
-            provenance = Provenance(document[1], document[0], self.profile)
+            return [
+                pack(*row.features, *row.losses, *row.advantages, *row.costs)
+                if not self._gaps and False not in row.feasible_mask
+                else pack(*_filled((*row.features, *row.losses, *row.advantages, *row.costs)))
+                for row in fields
+            ]
+        except struct.error:  # a null where there must be a number
+            return None
+
+    def _find_provenances(self, raws: list[bytes]) -> list[tuple[Provenance, int]] | None:
+        """Return the provenances, and how many quotes each has as text; None when one is not valid."""
+        found: list[tuple[Provenance, int]] = []
+        for raw, same in groupby(raws):  # those of an episode are mostly equal
+            provenance = self._provenances.get(raw) or self._add_provenance(raw)
+            if provenance is None:
+                return None
+            found.extend(provenance for _ in same)
+        return found
+
+    def _add_provenance(self, raw: bytes) -> tuple[Provenance, int] | None:
+        try:
+            # One level below the row, where its nesting counts from.
+            provenance = Provenance(parse_json(b'{"":%b}' % raw, where="")[""], self.profile)
         except InvalidRowError:
-            return None, 0
+            return None
         if len(self._provenances) >= _MOST_REMEMBERED:
             self._provenances.clear()
         return self._provenances.setdefault(raw, (provenance, raw.count(b'"')))
 
+    def _are_complete(self, numbers: NDArray[np.float64], masks: NDArray[np.bool_]) -> bool:
+        """Tell whether all rows have numbers exactly where they must, and a feasible action.
 
-def plain_document(raw: bytes) -> tuple[dict[str, Any], bytes] | None:
-    """Return the object that `raw` holds and its canonical JSON, or None where that takes the careful way.
-
-    `raw` stands one level deep in a row.
-    """
-    if b"\\" in raw or b"\x7f" in raw or not raw.isascii():
-        return None
-    try:
-        document = _decode(raw)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    if not isinstance(document, dict) or not _is_shallow(raw, document):
-        return None
-    text = _encode_sorted(document)
-    if raw.count(b'"') != text.count(b'"') or _ODD_NUMBER.search(text):
-        return None
-    return document, text
+        `numbers` are [B, D + 3 A], `masks` [B, A].
+        """
+        missing = np.isnan(numbers)
+        outcomes = missing[:, self._size :].reshape(-1, 3, self._actions)
+        if not (outcomes != masks[:, np.newaxis]).all() or not masks.any(axis=1).all():
+            return False
+        return not self._gaps or not missing[:, : self._size][:, self._required].any()
 
 
-def number_list(values: list[Any]) -> bytes:
+def number_list(values: Sequence[float | None]) -> bytes:
     """Return the canonical JSON of finite floats, integers of 64 bits and None."""
     text = _encode(values)
     if b"e" not in text and b"0.0000" not in text:
@@ -240,36 +204,77 @@ def number_list(values: list[Any]) -> bytes:
     return b"[%b]" % b",".join(tokens)
 
 
-def _careful_document(raw: bytes) -> tuple[dict[str, Any], bytes] | None:
-    try:
-        document = parse_json(b'{"":%b}' % raw, where="")[""]
-    except InvalidRowError:
-        return None
-    return (document, _text_of(document)) if isinstance(document, dict) else None
-
-
-def _fit_mask(raw: RawRow) -> bool:
-    """Tell whether losses, advantages and costs are null exactly where an action is not feasible."""
-    missing = [not feasible for feasible in raw.feasible_mask]
-    return (
-        [value is None for value in raw.losses] == missing
-        and [value is None for value in raw.advantages] == missing
-        and [value is None for value in raw.costs] == missing
+def _row_type(profile: RowProfile) -> type[RowFields]:
+    size, actions = len(profile.features), len(profile.catalogue)
+    features: Any = Annotated[list[_Number], _length(size)]
+    if profile.nullable:
+        features = Annotated[list[_Number | None], _length(size)]
+    outcomes: Any = Annotated[list[_Number | None], _length(actions)]
+    types: dict[str, Any] = {
+        "actions": tuple[tuple(Literal[action] for action in profile.catalogue.ids)],  # type: ignore[misc]
+        "control_input": _control_type(profile.control_keys),
+        "feasible_mask": Annotated[tuple[bool, ...], _length(actions)],
+        "features": features,
+        "losses": outcomes,
+        "advantages": outcomes,
+        "costs": outcomes,
+        **dict.fromkeys(_IDS, _Text),
+        "prefix_step": _Count,
+        "prefix_frame_id": _Count,
+        "horizon_used": _Positive,
+        "schema_version": Literal[profile.row_schema],
+        "split_id": Literal[SPLIT],
+    }
+    return msgspec.defstruct(  # type: ignore[return-value]  # it has that base
+        "ProfileRow", list(types.items()), bases=(RowFields,), forbid_unknown_fields=True, gc=False
     )
 
 
-def _is_shallow(raw: bytes, document: object) -> bool:
-    """Tell whether `document`, itself one level deep, nests no deeper than rows may."""
-    # No opening bracket, no deeper level: that settles nearly all without a walk.
-    return raw.count(b"[") + raw.count(b"{") < MAX_DEPTH or _nests_within(document, MAX_DEPTH - 1)
+def _control_type(keys: Sequence[str]) -> type[msgspec.Struct]:
+    """Return the type of a control input without objects inside: its keys, sorted, each of which may be left out."""
+    names = {f"key_{index}": key for index, key in enumerate(sorted(keys))}
+    fields = [(name, _ControlValue | msgspec.UnsetType, msgspec.UNSET) for name in names]
+    return msgspec.defstruct("ControlInput", fields, rename=names, forbid_unknown_fields=True, gc=False)
 
 
-def _nests_within(value: object, levels: int) -> bool:
-    if isinstance(value, dict):
-        return levels > 0 and all(_nests_within(item, levels - 1) for item in value.values())
-    if isinstance(value, list):
-        return levels > 0 and all(_nests_within(item, levels - 1) for item in value)
-    return True
+def _length(size: int) -> msgspec.Meta:
+    return msgspec.Meta(min_length=size, max_length=size)
+
+
+def _filled(values: tuple[Any, ...]) -> list[float]:
+    return [nan if value is None else value for value in values]
+
+
+def _canonical_texts(fields: list[RowFields], values: NDArray[np.float64], head: int) -> list[bytes]:
+    """Return the canonical JSON of each of B rows with their numbers, [B, D + 3 A]."""
+    size = np.abs(values)
+    odd: list[bool] = (
+        (((size < _SMALLEST_PLAIN) & (size > 0)) | (size >= _FIRST_EXPONENT)).any(axis=1).tolist()
+    )
+    texts = [_spelled(row) if is_odd else _encode(row) for row, is_odd in zip(fields, odd, strict=True)]
+    everything = b"".join(texts)
+    if not everything.isascii() or b"\x7f" in everything:
+        plain = [text.isascii() and b"\x7f" not in text for text in texts]
+        texts = [
+            text if is_plain else _spelled(row)
+            for row, text, is_plain in zip(fields, texts, plain, strict=True)
+        ]
+    controls = [text[head : text.find(_CONTROL_END, head)] for text in texts]
+    if _ODD_NUMBER.search(b"".join(controls)):
+        texts = [
+            _spelled(row) if _ODD_NUMBER.search(control) else text
+            for row, text, control in zip(fields, texts, controls, strict=True)
+        ]
+    return texts
+
+
+def _spelled(fields: RowFields) -> bytes:
+    """Return the canonical JSON of `fields` whatever numbers and texts they hold."""
+    spelled = msgspec.structs.asdict(fields)
+    spelled |= {name: msgspec.Raw(number_list(spelled[name])) for name in _LISTS}
+    spelled |= {name: msgspec.Raw(_text_of(spelled[name])) for name in _IDS}
+    spelled["control_input"] = msgspec.Raw(_text_of(msgspec.to_builtins(fields.control_input)))
+    return _encode(spelled)
 
 
 def _text_of(value: object) -> bytes:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from steersman.errors import InvalidRowError
 from steersman.teacher.binding import CollectionMetadata, find_metadata
 from steersman.teacher.parquet import read_parquet, row_schema_of
 from steersman.teacher.profiles import RowProfile, find_profile
 from steersman.teacher.quick import RowChecker
-from steersman.teacher.rows import CheckedRow, check_fields
+from steersman.teacher.rows import NumberedRow, check_fields
 from steersman.teacher.sources import LineReader, SourceFile, hash_file
 from steersman.teacher.strict_json import parse_json, shown
 
@@ -37,25 +38,21 @@ class RowReader:
         self.sha256 = ""  # of the file, once all rows are read
         self._checker = RowChecker(profile)
 
-    def __iter__(self) -> Iterator[tuple[int, CheckedRow]]:
-        """Yield the number of each row, of its line or in its Parquet file, and the row; raise InvalidRowError."""
+    def __iter__(self) -> Iterator[list[NumberedRow]]:
+        """Yield rows, some at a time, with their numbers from 1: of lines, or of rows of a Parquet file.
+
+        Raises InvalidRowError.
+        """
         if self.source.suffix == ".parquet":
-            yield from self._parquet()
-        else:
-            yield from self._lines()
-
-    def _lines(self) -> Iterator[tuple[int, CheckedRow]]:
+            sha256 = hash_file(self.source.path)
+            yield from read_parquet(self.source.path, self._checker)
+            self.bytes_read, self.sha256 = self.source.size, sha256
+            return
         lines = LineReader(self.source.path)
-        check, path = self._checker.check_line, self.source.path
-        for number, line in lines:
-            yield number, check(line, where=f"{path}:{number}")
-            self.bytes_read = lines.bytes_read
-        self.blank_lines, self.bytes_read, self.sha256 = lines.blank, lines.bytes_read, lines.sha256
-
-    def _parquet(self) -> Iterator[tuple[int, CheckedRow]]:
-        sha256 = hash_file(self.source.path)
-        yield from read_parquet(self.source.path, self._checker)
-        self.bytes_read, self.sha256 = self.source.size, sha256
+        for block in lines.blocks():
+            rows = self._checker.check_lines(self.source.path, block)
+            self.blank_lines, self.bytes_read, self.sha256 = lines.blank, lines.bytes_read, lines.sha256
+            yield [(number, row) for (number, _), row in zip(block, rows, strict=True)]
 
 
 def find_collections(sources: tuple[SourceFile, ...]) -> tuple[Collection, ...]:
@@ -90,8 +87,9 @@ def _find_profile(source: SourceFile, metadata: CollectionMetadata) -> RowProfil
         schema = row_schema_of(source.path)
         where = f"{source.path}:1"
         return None if schema is None else find_profile(schema, metadata.profile, where=where)
-    for number, line in LineReader(source.path):
-        where = f"{source.path}:{number}"
-        row = check_fields(parse_json(line, where=where), where=where)
-        return find_profile(row["schema_version"], metadata.profile, where=where)
-    return None
+    number, line = next(chain.from_iterable(LineReader(source.path).blocks()), (0, b""))
+    if not number:
+        return None
+    where = f"{source.path}:{number}"
+    row = check_fields(parse_json(line, where=where), where=where)
+    return find_profile(row["schema_version"], metadata.profile, where=where)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
+import numpy as np
 
 from steersman.domain.canonical import canonical_json
 from steersman.errors import InvalidRowError
@@ -23,7 +24,9 @@ __all__ = [
     "FIELDS",
     "SPLIT",
     "CheckedRow",
+    "NumberedRow",
     "Provenance",
+    "RowFields",
     "TeacherRow",
     "check_fields",
     "check_row",
@@ -89,43 +92,71 @@ class TeacherRow:
 class Provenance:
     """The provenance of one row, or of many that share it."""
 
-    def __init__(self, text: bytes, body: Mapping[str, Any], profile: RowProfile) -> None:
-        """Take the canonical JSON `text` of `body`; raise InvalidRowError for another feature version."""
+    def __init__(self, body: object, profile: RowProfile) -> None:
+        """Take what `json.loads` makes of it; raise InvalidRowError for no object or another feature version."""
+        if not isinstance(body, dict):
+            raise InvalidRowError(f"provenance: expected a JSON object, got {shown(body)}")
         version = body.get(FEATURE_VERSION_KEY, profile.features.version)
         if version != profile.features.version:
             raise InvalidRowError(
                 f"provenance.{FEATURE_VERSION_KEY}: expected {profile.features.version}, got {shown(version)}"
             )
-        self.text = text
-        self.lasting_text = text
-        if not body.keys().isdisjoint(DATASET_KEYS):
-            lasting = {key: value for key, value in body.items() if key not in DATASET_KEYS}
-            self.lasting_text = canonical_json(lasting).encode("ascii")
+        self.text = canonical_json(body)
+        lasting = {key: value for key, value in body.items() if key not in DATASET_KEYS}
+        self.lasting_raw = msgspec.Raw(_text_of(lasting))  # without the dataset keys
         self.overlay_text = canonical_json(declared_binding(body, profile))
+
+
+class RowFields(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """The fields of a row as a file has them, in the order of canonical JSON; the provenance is text.
+
+    `steersman.teacher.quick` narrows the types to those of a profile.
+    """
+
+    actions: Any  # [A] str
+    advantages: list[Any]  # [A] number, None where not feasible; so are costs and losses
+    control_input: Any
+    costs: list[Any]
+    episode_id: str
+    feasible_mask: tuple[bool, ...]  # [A]
+    features: list[Any]  # [D] number, None where a nullable one is missing
+    horizon_used: int
+    losses: list[Any]
+    prefix_frame_id: int
+    prefix_step: int
+    provenance: msgspec.Raw
+    row_id: str
+    scene_id: str
+    schema_version: str
+    split_id: str
+
+
+class _ControlOnly(msgspec.Struct, gc=False):
+    control_input: msgspec.Raw
+
+
+_decode_control = msgspec.json.Decoder(_ControlOnly).decode
 
 
 class CheckedRow(msgspec.Struct, frozen=True, gc=False):
     """A valid row on its way into columns or files; a struct, because a million are made and dropped.
 
-    `control_text` and the texts of `provenance` are canonical JSON, `canonical` is that of the whole row
-    without its dataset keys.
+    The provenance in `fields` is without its dataset keys.
     """
 
-    row_id: str
-    episode_id: str
-    scene_id: str
-    prefix_step: int
-    prefix_frame_id: int
-    control_text: bytes
-    features: Sequence[float | None]  # [D]
-    feasible_mask: tuple[bool, ...]  # [A]
-    losses: Sequence[float | None]  # [A]
-    advantages: Sequence[float | None]  # [A]
-    costs: Sequence[float | None]  # [A]
-    horizon_used: int
+    fields: RowFields
     provenance: Provenance
-    canonical: bytes
+    numbers: bytes  # [D + 3 A] float64: features, losses, advantages, costs; NaN for None
+    canonical: bytes  # the canonical JSON of `fields`
     digest: bytes  # [32], the SHA-256 of `canonical`
+
+    def control_text(self) -> bytes:
+        """Return the canonical JSON of the control input."""
+        return bytes(_decode_control(self.canonical).control_input)
+
+
+NumberedRow: TypeAlias = tuple[int, CheckedRow]
+"""A row and its place in its file."""
 
 
 def parse_teacher_row(
@@ -190,23 +221,24 @@ def check_fields(row: object, *, where: str | None) -> dict[str, Any]:
 
 def to_teacher_row(row: CheckedRow, profile: RowProfile, binding: Mapping[str, Any]) -> TeacherRow:
     """Return `row` as the object that callers get; `binding` is what its collection says."""
+    fields = row.fields
     overlay = json.loads(row.provenance.overlay_text)
     return TeacherRow(
-        schema_version=profile.row_schema,
-        row_id=row.row_id,
-        episode_id=row.episode_id,
-        scene_id=row.scene_id,
-        split_id=SPLIT,
-        prefix_step=row.prefix_step,
-        prefix_frame_id=row.prefix_frame_id,
-        control_input=json.loads(row.control_text),
-        features=tuple(row.features),
+        schema_version=fields.schema_version,
+        row_id=fields.row_id,
+        episode_id=fields.episode_id,
+        scene_id=fields.scene_id,
+        split_id=fields.split_id,
+        prefix_step=fields.prefix_step,
+        prefix_frame_id=fields.prefix_frame_id,
+        control_input=json.loads(row.control_text()),
+        features=tuple(fields.features),
         actions=profile.catalogue.ids,
-        feasible_mask=row.feasible_mask,
-        losses=tuple(row.losses),
-        advantages=tuple(row.advantages),
-        costs=tuple(row.costs),
-        horizon_used=row.horizon_used,
+        feasible_mask=fields.feasible_mask,
+        losses=tuple(fields.losses),
+        advantages=tuple(fields.advantages),
+        costs=tuple(fields.costs),
+        horizon_used=fields.horizon_used,
         provenance=json.loads(row.provenance.text),
         fingerprint=row.digest.hex(),
         binding={key: value for key, value in {**binding, **overlay}.items() if key not in DATASET_KEYS},
@@ -283,32 +315,19 @@ def _refuse_booleans(value: object, what: str, where: str | None) -> None:
 def _checked(
     body: Mapping[str, Any], profile: RowProfile, mask: tuple[bool, ...], where: str | None
 ) -> CheckedRow:
-    raw = body["provenance"]
-    if not isinstance(raw, dict):
-        raise _expected("provenance", "a JSON object", shown(raw), where)
     try:
-        provenance = Provenance(canonical_json(raw).encode("ascii"), raw, profile)
+        provenance = Provenance(body["provenance"], profile)
     except InvalidRowError as error:
         raise InvalidRowError(error.message, where=where) from None
-    lasting = {**body, "provenance": {key: value for key, value in raw.items() if key not in DATASET_KEYS}}
-    canonical = canonical_json(lasting).encode("ascii")
-    return CheckedRow(
-        row_id=body["row_id"],
-        episode_id=body["episode_id"],
-        scene_id=body["scene_id"],
-        prefix_step=body["prefix_step"],
-        prefix_frame_id=body["prefix_frame_id"],
-        control_text=canonical_json(body["control_input"]).encode("ascii"),
-        features=body["features"],
-        feasible_mask=mask,
-        losses=body["losses"],
-        advantages=body["advantages"],
-        costs=body["costs"],
-        horizon_used=body["horizon_used"],
-        provenance=provenance,
-        canonical=canonical,
-        digest=hashlib.sha256(canonical).digest(),
-    )
+    lists = {name: list(body[name]) for name in ("features", *_OUTCOMES)}
+    fields = RowFields(**{**body, **lists, "feasible_mask": mask, "provenance": provenance.lasting_raw})
+    canonical = _text_of({**body, "provenance": json.loads(bytes(provenance.lasting_raw))})
+    numbers = np.array([value for values in lists.values() for value in values], dtype=np.float64)
+    return CheckedRow(fields, provenance, numbers.tobytes(), canonical, hashlib.sha256(canonical).digest())
+
+
+def _text_of(value: object) -> bytes:
+    return canonical_json(value).encode("ascii")
 
 
 def _sized(value: object) -> str:

@@ -17,7 +17,7 @@ Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 """One path of a file or folder, or several."""
 
 SUFFIXES = (".jsonl", ".parquet")
-_BLOCK = 1 << 20  # bytes read at a time
+_BLOCK = 1 << 16  # bytes read at a time: hashed and split while they are in the processor's cache
 _BLANK = b" \t\r"
 
 
@@ -78,6 +78,7 @@ class LineReader:
         self.path = path
         self.blank = 0  # lines so far
         self.bytes_read = 0
+        self._lines = 0
         self._sha256 = hashlib.sha256()
 
     @property
@@ -85,18 +86,8 @@ class LineReader:
         """The SHA-256 of the bytes read so far, as hexadecimal digits; of the file when all lines are."""
         return self._sha256.hexdigest()
 
-    def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        """Yield line numbers, from 1, and lines; raise InvalidRowError when the file cannot be read."""
-        number = 0
-        for lines in self._blocks():
-            for line in lines:
-                number += 1
-                if line.strip(_BLANK):
-                    yield number, line
-                else:
-                    self.blank += 1
-
-    def _blocks(self) -> Iterator[list[bytes]]:
+    def blocks(self) -> Iterator[list[tuple[int, bytes]]]:
+        """Yield lines with their numbers, from 1, some at a time; raise InvalidRowError when unreadable."""
         pending: list[bytes] = []  # the parts of a line whose end has not been read
         try:
             with self.path.open("rb") as file:
@@ -107,13 +98,17 @@ class LineReader:
                     pending.append(first)
                     if lines:
                         last = lines.pop()
-                        yield [b"".join(pending), *lines]
+                        yield self._numbered([b"".join(pending), *lines])
                         pending = [last]
         except OSError as error:
             raise _unreadable(self.path, error) from error
-        rest = b"".join(pending)
-        if rest:
-            yield [rest]
+        yield self._numbered([b"".join(pending)] if any(pending) else [])
+
+    def _numbered(self, lines: list[bytes]) -> list[tuple[int, bytes]]:
+        numbered = [pair for pair in enumerate(lines, self._lines + 1) if pair[1].strip(_BLANK)]
+        self._lines += len(lines)
+        self.blank += len(lines) - len(numbered)
+        return numbered
 
 
 def _expand(path: Path) -> Iterator[SourceFile]:
