@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -11,6 +12,7 @@ from steersman.domain.records import (
     CloseRequest,
     DecideRequest,
     Decision,
+    PolicyVersion,
     Reward,
     RewardRequest,
 )
@@ -20,11 +22,26 @@ from steersman.errors import SteersmanError
 from steersman.settings import Settings
 from steersman.store.engine import Database
 from steersman.store.tenants import Owner
+from steersman.usecases.apply import Applied, apply_file
+from steersman.usecases.bases import BaseBuild, Refresh, build_base, create_base, refresh
 from steersman.usecases.close_episode import close_episode, close_many
 from steersman.usecases.decide import decide, decide_many
 from steersman.usecases.expire import Expired, expire
+from steersman.usecases.export import Exported, export
+from steersman.usecases.import_table import Imported, import_table
+from steersman.usecases.migration_plan import MigrationPlan
 from steersman.usecases.reward import reward, reward_many
-from steersman.usecases.tenants import create_tenant
+from steersman.usecases.tenants import (
+    Erased,
+    change_tenant,
+    create_tenant,
+    erase,
+    list_tenants,
+    retire,
+    show_tenant,
+)
+from steersman.usecases.verify import Verification, verify
+from steersman.usecases.versions import activate, freeze, list_versions, roll_back
 from steersman.usecases.void import void
 
 __all__ = ["Steersman"]
@@ -62,6 +79,36 @@ class Steersman:
     def create_tenant(self, tenant: str, declaration: TenantSpec | Mapping[str, Any]) -> Owner:
         """Create a tenant; see `steersman.usecases.tenants.create_tenant`."""
         return create_tenant(self.database, tenant, declaration)
+
+    def change_tenant(
+        self, tenant: str, changes: Mapping[str, Any], *, dry_run: bool = False
+    ) -> MigrationPlan:
+        """Change parts of a declaration, learning moves along; see `steersman.usecases.tenants.change_tenant`."""
+        return change_tenant(self.database, tenant, changes, dry_run=dry_run)
+
+    def show_tenant(self, tenant: str) -> Owner:
+        """Return one tenant; see `steersman.usecases.tenants.show_tenant`."""
+        return show_tenant(self.database, tenant)
+
+    def list_tenants(self) -> list[Owner]:
+        """Return every tenant, by id."""
+        return list_tenants(self.database)
+
+    def retire_tenant(self, tenant: str) -> Owner:
+        """Retire a tenant; see `steersman.usecases.tenants.retire`."""
+        return retire(self.database, tenant)
+
+    def export_tenant(self, tenant: str, path: Path) -> Exported:
+        """Write everything of a tenant to a new file; see `steersman.usecases.export.export`."""
+        return export(self.database, tenant, path)
+
+    def erase_tenant(self, tenant: str) -> Erased:
+        """Erase every row of a tenant; see `steersman.usecases.tenants.erase`."""
+        return erase(self.database, tenant)
+
+    def apply(self, path: Path) -> list[Applied]:
+        """Create and change what a YAML or TOML file declares; see `steersman.usecases.apply.apply_file`."""
+        return apply_file(self.database, path)
 
     def decide(
         self,
@@ -115,3 +162,39 @@ class Steersman:
     def expire(self, tenant: str) -> Expired:
         """Settle what has waited too long for its reward; see `steersman.usecases.expire.expire`."""
         return expire(self.database, tenant)
+
+    def list_versions(self, tenant: str) -> list[PolicyVersion]:
+        """Return every version, oldest first; see `steersman.usecases.versions.list_versions`."""
+        return list_versions(self.database, tenant)
+
+    def freeze(self, tenant: str, name: str, *, version: int | str | None = None) -> PolicyVersion:
+        """Keep a copy of a version under a name; see `steersman.usecases.versions.freeze`."""
+        return freeze(self.database, tenant, name, version=version)
+
+    def activate(self, tenant: str, version: int | str) -> PolicyVersion:
+        """Make a copy of a version the active one; see `steersman.usecases.versions.activate`."""
+        return activate(self.database, tenant, version)
+
+    def roll_back(self, tenant: str, *, to: int | str | None = None) -> PolicyVersion:
+        """Go back to an earlier version; see `steersman.usecases.versions.roll_back`."""
+        return roll_back(self.database, tenant, to=to)
+
+    def import_table(self, tenant: str, path: Path) -> Imported:
+        """Make a version of a table that was learned elsewhere; see `steersman.usecases.import_table`."""
+        return import_table(self.database, tenant, path)
+
+    def create_base(self, base: str, declaration: TenantSpec | Mapping[str, Any]) -> Owner:
+        """Create a base; see `steersman.usecases.bases.create_base`."""
+        return create_base(self.database, base, declaration)
+
+    def build_base(self, base: str) -> BaseBuild:
+        """Merge what the contributing tenants learned; see `steersman.usecases.bases.build_base`."""
+        return build_base(self.database, base)
+
+    def refresh(self, tenant: str) -> Refresh:
+        """Let a tenant borrow anew from its base; see `steersman.usecases.bases.refresh`."""
+        return refresh(self.database, tenant)
+
+    def verify(self, tenant: str | None = None) -> Verification:
+        """Recompute the logbook; see `steersman.usecases.verify.verify`."""
+        return verify(self.database, tenant)
