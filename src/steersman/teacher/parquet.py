@@ -15,7 +15,6 @@ from typing import Any
 
 from steersman.domain.canonical import canonical_json
 from steersman.errors import InvalidRowError, MissingExtraError
-from steersman.teacher.profiles import RowProfile
 from steersman.teacher.quick import RowChecker
 from steersman.teacher.rows import FIELDS, CheckedRow, NumberedRow, RowFields, check_row
 from steersman.teacher.strict_json import parse_json
@@ -63,8 +62,7 @@ def read_parquet(path: Path, checker: RowChecker) -> Iterator[list[NumberedRow]]
         rows = checker.try_bodies(bodies)
         if rows is None:
             rows = [
-                _check_carefully(body, checker.profile, f"{path}:{index}")
-                for index, body in enumerate(bodies, number)
+                _check_body(body, checker, f"{path}:{index}") for index, body in enumerate(bodies, number)
             ]
         yield list(enumerate(rows, number))
         number += len(rows)
@@ -197,7 +195,10 @@ def _is_text(types: Any, kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
-def _check_carefully(body: dict[str, Any], profile: RowProfile, where: str) -> CheckedRow:
+def _check_body(body: dict[str, Any], checker: RowChecker, where: str) -> CheckedRow:
+    rows = checker.try_bodies([body])
+    if rows:
+        return rows[0]
     documents = {}
     for name in _DOCUMENTS:
         if not isinstance(body[name], str):
@@ -206,4 +207,4 @@ def _check_carefully(body: dict[str, Any], profile: RowProfile, where: str) -> C
             documents[name] = parse_json(body[name].encode(), where=where)
         except InvalidRowError as error:
             raise InvalidRowError(f"{name}: {error.message}", where=where) from None
-    return check_row({**body, **documents}, profile, where=where)
+    return check_row({**body, **documents}, checker.profile, where=where)

@@ -84,11 +84,9 @@ class RowChecker:
     def check_lines(self, path: Path, lines: Sequence[tuple[int, bytes]]) -> list[CheckedRow]:
         """Return the rows of numbered lines; raise InvalidRowError at `path:line`, naming field and index."""
         rows = self._try_lines([line for _, line in lines])
-        return (
-            rows
-            if rows is not None
-            else [self._check_line(line, f"{path}:{number}") for number, line in lines]
-        )
+        if rows is None:
+            rows = [self._check_line(line, f"{path}:{number}") for number, line in lines]
+        return rows
 
     def try_bodies(self, bodies: Sequence[Mapping[str, Any]]) -> list[CheckedRow] | None:
         """Return the rows of sixteen fields each, two of them JSON text; None when one takes the careful way."""
@@ -248,10 +246,9 @@ def _filled(values: tuple[Any, ...]) -> list[float]:
 def _canonical_texts(fields: list[RowFields], values: NDArray[np.float64], head: int) -> list[bytes]:
     """Return the canonical JSON of each of B rows with their numbers, [B, D + 3 A]."""
     size = np.abs(values)
-    odd: list[bool] = (
-        (((size < _SMALLEST_PLAIN) & (size > 0)) | (size >= _FIRST_EXPONENT)).any(axis=1).tolist()
-    )
-    texts = [_spelled(row) if is_odd else _encode(row) for row, is_odd in zip(fields, odd, strict=True)]
+    is_odd: NDArray[np.bool_] = ((size < _SMALLEST_PLAIN) & (size > 0)) | (size >= _FIRST_EXPONENT)
+    odd = set(np.flatnonzero(is_odd.any(axis=1)).tolist())
+    texts = [_spelled(row) if index in odd else _encode(row) for index, row in enumerate(fields)]
     everything = b"".join(texts)
     if not everything.isascii() or b"\x7f" in everything:
         plain = [text.isascii() and b"\x7f" not in text for text in texts]
