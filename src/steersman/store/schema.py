@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.config import Config
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, inspect, text
 
 from steersman.errors import SchemaError
 from steersman.store.tables import metadata
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 __all__ = ["HEAD", "alembic_config", "current_revision", "ensure", "known_revisions", "upgrade"]
 
@@ -23,6 +24,9 @@ _UPGRADE_LOCK = 7_236_401_559
 
 def alembic_config(connection: Connection | None = None) -> Config:
     """Return the configuration of the migrations, run over `connection`."""
+    # Alembic takes longer to load than all else together, and is needed only by an upgrade.
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
     config.attributes["connection"] = connection
@@ -31,6 +35,8 @@ def alembic_config(connection: Connection | None = None) -> Config:
 
 def known_revisions() -> list[str]:
     """Return every revision that this release knows, oldest first."""
+    from alembic.script import ScriptDirectory
+
     script = ScriptDirectory.from_config(alembic_config())
     return [revision.revision for revision in script.walk_revisions()][::-1]
 
@@ -77,6 +83,8 @@ def _upgrade_within(connection: Connection) -> str | None:
     before = current_revision(connection)
     if before != HEAD:
         _refuse_newer(before)
+        from alembic import command
+
         command.upgrade(alembic_config(connection), "head")
     return before
 
