@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import Connection, Select, func, insert, literal, select
+from sqlalchemy import Connection, Select, func, insert, literal, select, text
 
 from steersman.domain.records import Cell, CellKey
 from steersman.store.tables import cells, opening_cells
@@ -24,6 +24,11 @@ __all__ = [
 
 _PAGE = 5000
 _NUMBERS = ("state", "action", "q", "visits", "updates", "borrowed")
+_UNFOLD = text(
+    f"INSERT INTO opening_cells (tenant, version, {', '.join(_NUMBERS)}) SELECT :tenant, :version, * FROM unnest("
+    "CAST(:state AS integer[]), CAST(:action AS text[]), CAST(:q AS float8[]), CAST(:visits AS bigint[]), "
+    "CAST(:updates AS bigint[]), CAST(:borrowed AS float8[]))"
+)
 
 
 def iterate_cells(
@@ -110,21 +115,20 @@ def open_cells(connection: Connection, tenant: str, version: int, opening: Itera
     """Insert the cells that a new version starts with, and note them as its opening; return how many."""
     count = 0
     source = iter(opening)
+    owner = {"tenant": tenant, "version": version}
     while page := list(islice(source, _PAGE)):
         rows = [
-            {
-                "tenant": tenant,
-                "version": version,
-                "state": cell.key.state,
-                "action": cell.key.action,
-                "q": cell.q,
-                "visits": cell.visits,
-                "updates": cell.updates,
-                "borrowed": cell.borrowed,
-            }
+            (cell.key.state, cell.key.action, cell.q, cell.visits, cell.updates, cell.borrowed)
             for cell in page
         ]
-        connection.execute(insert(opening_cells), rows)
+        if connection.dialect.name == "postgresql":
+            # The server takes a page in one statement far faster than in one for each row.
+            columns = zip(_NUMBERS, map(list, zip(*rows, strict=True)), strict=True)
+            connection.execute(_UNFOLD, owner | dict(columns))
+        else:
+            connection.execute(
+                insert(opening_cells), [owner | dict(zip(_NUMBERS, row, strict=True)) for row in rows]
+            )
         count += len(rows)
     names = ["tenant", "version", *_NUMBERS]
     opened = select(*(opening_cells.c[name] for name in names), literal(0)).where(
