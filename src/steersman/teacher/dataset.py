@@ -94,32 +94,31 @@ def load_teacher_dataset(
 
 def load_teacher_rows(paths: Paths) -> tuple[TeacherRow, ...]:
     """Return the distinct rows of `paths` as objects, under the rules of `load_teacher_dataset`."""
-    collections = find_collections(find_sources(paths))
-    profile = collections[0].profile
-    return tuple(
-        to_teacher_row(row, profile, collection.metadata.binding)
-        for collection, row in merged_rows(collections, RowIndex(), BindingCheck(profile))
-    )
+    readers = [RowReader(collection) for collection in find_collections(find_sources(paths))]
+    profile = readers[0].collection.profile
+    rows = merged_rows(readers, RowIndex(), BindingCheck(profile))
+    return tuple(to_teacher_row(row, profile, collection.metadata.binding) for collection, _, row in rows)
 
 
 def merged_rows(
-    collections: Iterable[Collection], index: RowIndex, bindings: BindingCheck
-) -> Iterator[tuple[Collection, CheckedRow]]:
-    """Yield the rows of `collections` that are not in `index` yet, which takes them in.
+    readers: Iterable[RowReader], index: RowIndex, bindings: BindingCheck
+) -> Iterator[tuple[Collection, int, CheckedRow]]:
+    """Yield the rows of `readers`, with their numbers, that are not in `index` yet, which takes them in.
 
     Raises InvalidRowError as `load_teacher_dataset` does.
     """
-    for collection in collections:
+    for reader in readers:
+        collection = reader.collection
         path = str(collection.source.path)
-        for block in RowReader(collection.source, collection.profile):
+        for block in reader:
             for number, row in block:
                 bindings.check_overlay(collection.metadata, row.provenance.overlay_text, f"{path}:{number}")
             numbers = np.array([number for number, _ in block], dtype=np.int64)
             digests = b"".join(row.digest for _, row in block)
             fresh = index.add(path, numbers, [row.fields.row_id for _, row in block], digests)
-            for position, (_, row) in enumerate(block):
+            for position, (number, row) in enumerate(block):
                 if fresh is None or fresh[position]:
-                    yield collection, row
+                    yield collection, number, row
 
 
 def as_dataset(
@@ -220,7 +219,7 @@ class _ColumnReader:
             writer.finish(blank_lines=self.blank_lines)
 
     def _parse(self) -> Iterator[RowColumns]:
-        reader = RowReader(self._collection.source, self._collection.profile)
+        reader = RowReader(self._collection)
         builder = ColumnBuilder(self._collection.profile)
         for rows in reader:
             builder.add(rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ __all__ = [
     "DATASET_KEYS",
     "DECLARED_COLLECTION_SCHEMA",
     "DECLARED_ROW_SCHEMA",
+    "Encoder",
     "RowProfile",
     "find_profile",
 ]
@@ -39,6 +40,9 @@ DATASET_KEYS = (
 )
 """Keys of provenance and binding that say which files a row came from: no part of what the row says."""
 
+Encoder: TypeAlias = Callable[[Mapping[str, Any]], NDArray[np.float64]]
+"""Makes the features [D] of a control input."""
+
 _PARTS = ("name", "actions", "features", "control_keys", "required_binding")
 
 
@@ -53,8 +57,8 @@ class RowProfile:
     features: FeatureSchema  # D features
     control_keys: tuple[str, ...] = ()
     required_binding: tuple[str, ...] = ()
-    encode: Callable[[Mapping[str, Any]], NDArray[np.float64]] | None = field(default=None, compare=False)
-    """Makes the features [D] of a control input, where the problem knows how."""
+    encode: Encoder | None = field(default=None, compare=False)
+    """Where the problem knows how to make features of a control input."""
     nullable: frozenset[str] = field(init=False, repr=False, compare=False)  # names of features
 
     def __post_init__(self) -> None:

@@ -30,27 +30,28 @@ class Collection:
 class RowReader:
     """Reads the checked rows of one file; once all are read, it knows their hash and the blank lines."""
 
-    def __init__(self, source: SourceFile, profile: RowProfile) -> None:
-        """Read from `source`, nothing yet."""
-        self.source = source
+    def __init__(self, collection: Collection) -> None:
+        """Read the file of `collection`, nothing yet."""
+        self.collection = collection
         self.blank_lines = 0
         self.bytes_read = 0
         self.sha256 = ""  # of the file, once all rows are read
-        self._checker = RowChecker(profile)
+        self._checker = RowChecker(collection.profile)
 
     def __iter__(self) -> Iterator[list[NumberedRow]]:
         """Yield rows, some at a time, with their numbers from 1: of lines, or of rows of a Parquet file.
 
         Raises InvalidRowError.
         """
-        if self.source.suffix == ".parquet":
-            sha256 = hash_file(self.source.path)
-            yield from read_parquet(self.source.path, self._checker)
-            self.bytes_read, self.sha256 = self.source.size, sha256
+        source = self.collection.source
+        if source.suffix == ".parquet":
+            sha256 = hash_file(source.path)
+            yield from read_parquet(source.path, self._checker)
+            self.bytes_read, self.sha256 = source.size, sha256
             return
-        lines = LineReader(self.source.path)
+        lines = LineReader(source.path)
         for block in lines.blocks():
-            rows = self._checker.check_lines(self.source.path, block)
+            rows = self._checker.check_lines(source.path, block)
             self.blank_lines, self.bytes_read, self.sha256 = lines.blank, lines.bytes_read, lines.sha256
             yield [(number, row) for (number, _), row in zip(block, rows, strict=True)]
 

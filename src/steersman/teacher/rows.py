@@ -154,6 +154,15 @@ class CheckedRow(msgspec.Struct, frozen=True, gc=False):
         """Return the canonical JSON of the control input."""
         return bytes(_decode_control(self.canonical).control_input)
 
+    def text(self) -> bytes:
+        """Return the canonical JSON of the whole row, dataset keys included."""
+        before, after = b',"provenance":', b',"row_id":'
+        lasting = bytes(self.provenance.lasting_raw)
+        # The last one is the row's own: what follows are texts, in which no quote stands bare.
+        start = self.canonical.rindex(before + lasting + after) + len(before)
+        text = self.provenance.text.encode("ascii")
+        return self.canonical[:start] + text + self.canonical[start + len(lasting) :]
+
 
 NumberedRow: TypeAlias = tuple[int, CheckedRow]
 """A row and its place in its file."""
