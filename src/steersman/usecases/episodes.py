@@ -1,0 +1,41 @@
+"""Episodes, for reading."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from steersman.domain.records import Decision
+from steersman.store import decisions, episodes, tenants, versions
+from steersman.store.engine import Database
+from steersman.store.episodes import Episode
+
+__all__ = ["EpisodeDetail", "list_episodes", "show_episode"]
+
+_LONGEST = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeDetail:
+    """One episode and its decisions, in step order, voided ones included."""
+
+    episode: Episode
+    decisions: tuple[Decision, ...]
+
+
+def list_episodes(
+    database: Database, tenant: str, *, status: str | None = None, limit: int = 100
+) -> list[Episode]:
+    """Return a tenant's episodes, the latest touched first, optionally open or closed ones; raise NotFoundError."""
+    with database.snapshot() as connection:
+        tenants.get_tenant(connection, tenant)
+        return episodes.list_episodes(connection, tenant, status=status, limit=limit)
+
+
+def show_episode(database: Database, tenant: str, episode: str) -> EpisodeDetail:
+    """Return one episode and its decisions; raise NotFoundError."""
+    with database.snapshot() as connection:
+        found = episodes.get_episode(connection, tenant, episode)
+        catalogues = {item.number: item.actions.ids for item in versions.list_versions(connection, tenant)}
+        rows = decisions.list_decisions(connection, tenant, episode=episode, limit=_LONGEST)
+        made = [decisions.decision_of(row, catalogues[decisions.decision_head(row).version]) for row in rows]
+    return EpisodeDetail(found, tuple(sorted(made, key=lambda decision: decision.step or 0)))

@@ -1,0 +1,136 @@
+"""Why: everything that a decision was made of, as it was seen then, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from steersman.domain.records import CellKey, Decision, LearningStep, PolicyVersion, Reward
+from steersman.policies.arithmetic import draw_uniform, mixture, ucb_bonuses
+from steersman.policies.tabular import greedy_in_row
+from steersman.store import decisions, tenants, versions
+from steersman.store.connection import Connection
+from steersman.store.engine import Database
+from steersman.store.rewards import rewards_of_decision
+from steersman.store.steps import steps_of_decision
+from steersman.usecases.lineage import trace_lineage
+
+__all__ = ["ExplainedAction", "Explanation", "explain", "list_decisions"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedAction:
+    """One action of the catalogue as a decision saw it; the numbers are None where it was not feasible."""
+
+    action: str
+    label: str
+    feasible: bool
+    reason: str | None  # why it was not, when the caller said
+    q: float | None = None
+    visits: int | None = None
+    updates: int | None = None
+    borrowed: float | None = None
+    bonus: float | None = (
+        None  # None also without exploration, and while an action without evidence comes first
+    )
+    greedy: bool = False
+    probability: float | None = None
+    chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One decision, explained."""
+
+    decision: Decision
+    meaning: Mapping[str, str]  # of the state: factor to value
+    actions: tuple[ExplainedAction, ...]  # catalogue order
+    draw: float  # in [0, 1): where it falls among the summed probabilities decides
+    rewards: tuple[Reward, ...]
+    steps: tuple[LearningStep, ...]
+
+
+def explain(database: Database, tenant: str, decision_id: str) -> Explanation:
+    """Return why a decision was made and what came of it; raise NotFoundError."""
+    with database.snapshot() as connection:
+        owner = tenants.get_tenant(connection, tenant)
+        row = decisions.get_decision(connection, tenant, decision_id)
+        version = versions.get_version(connection, tenant, decisions.decision_head(row).version)
+        decision = decisions.decision_of(row, version.actions.ids)
+        return Explanation(
+            decision,
+            version.states.decode(decision.state),
+            _explained(
+                decision, version, {action: owner.spec.label_of(action) for action in version.actions.ids}
+            ),
+            draw_uniform(owner.secret, decision_id),
+            tuple(rewards_of_decision(connection, tenant, decision_id)),
+            tuple(_steps(connection, decision, version)),
+        )
+
+
+def list_decisions(
+    database: Database,
+    tenant: str,
+    *,
+    episode: str | None = None,
+    status: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    limit: int = 100,
+) -> list[Decision]:
+    """Return decisions, newest first, of one episode, status or with some metadata; raise NotFoundError."""
+    with database.snapshot() as connection:
+        tenants.get_tenant(connection, tenant)
+        catalogues = {item.number: item.actions.ids for item in versions.list_versions(connection, tenant)}
+        rows = decisions.list_decisions(
+            connection, tenant, episode=episode, status=status, metadata=metadata, limit=limit
+        )
+        return [decisions.decision_of(row, catalogues[decisions.decision_head(row).version]) for row in rows]
+
+
+def _explained(
+    decision: Decision, version: PolicyVersion, labels: Mapping[str, str]
+) -> tuple[ExplainedAction, ...]:
+    seen, settings = decision.seen, version.settings
+    greedy = set(greedy_in_row(seen, settings, explore=decision.explore))
+    probabilities = mixture(sorted(greedy), len(seen.q), decision.epsilon)
+    evidence = [count + weight for count, weight in zip(seen.visits, seen.borrowed, strict=True)]
+    shows_bonus = decision.explore and all(evidence)
+    bonuses = ucb_bonuses(evidence, decision.c * settings.width) if shows_bonus else [None] * len(evidence)
+    position = {action: index for index, action in enumerate(decision.feasible)}
+    actions = []
+    for action in version.actions.ids:
+        index = position.get(action)
+        if index is None:
+            reason = (decision.reasons or {}).get(action)
+            actions.append(ExplainedAction(action, labels[action], feasible=False, reason=reason))
+            continue
+        actions.append(
+            ExplainedAction(
+                action,
+                labels[action],
+                feasible=True,
+                reason=None,
+                q=seen.q[index],
+                visits=seen.visits[index],
+                updates=seen.updates[index],
+                borrowed=seen.borrowed[index],
+                bonus=bonuses[index],
+                greedy=index in greedy,
+                probability=probabilities[index],
+                chosen=action == decision.action,
+            )
+        )
+    return tuple(actions)
+
+
+def _steps(connection: Connection, decision: Decision, deciding: PolicyVersion) -> list[LearningStep]:
+    """Return the learning steps of a decision, wherever they went while one version or another was active."""
+    keys = set()
+    for version in versions.list_versions(connection, decision.tenant):
+        lineage = trace_lineage(version, versions.ancestors(connection, version), deciding)
+        holder, state = lineage.resolve(decision.state, decision.action)
+        keys.add(CellKey(holder.number, state, decision.action))
+    steps = steps_of_decision(connection, decision.tenant, sorted(keys), decision.decision_id)
+    return sorted(steps, key=lambda step: (step.created_at, step.key, step.number))
