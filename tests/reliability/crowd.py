@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from multiprocessing.connection import Connection as Pipe
 from random import Random
 from typing import Any, NamedTuple
@@ -9,7 +10,8 @@ from typing import Any, NamedTuple
 from steersman.library import Steersman
 from steersman.store.engine import Database
 from steersman.usecases.migrate import migrate
-from tests.reliability.children import hear, say, spawn, tell_parent
+from tests.reliability.children import tell_parent
+from tests.reliability.clients import arm
 
 __all__ = [
     "CROWD",
@@ -20,8 +22,8 @@ __all__ = [
     "TENANT",
     "Note",
     "contend",
+    "migrate_and_die",
     "migrate_in_turn",
-    "race",
 ]
 
 TENANT = "crowd"
@@ -45,25 +47,28 @@ class Note(NamedTuple):
 
 
 def contend(url: str, name: str, seed: int, pipe: Pipe) -> None:
-    """Make a decision and its reward five hundred times, and send the notes.
+    """Make a decision and its reward five hundred times; send the notes, and the seconds that the longest pair took.
 
     Every process asks for the states in the same order, so that the first decision of each is raced for.
     """
     random = Random(f"{seed} {name}")
-    notes = []
+    notes: list[Note] = []
+    longest = 0.0
     with Steersman(Database.open(url)) as library:
         tell_parent(pipe, "ready")
         pipe.recv_bytes()
         for i in range(PAIRS):
+            begun = time.monotonic()
             hot = i % 2 == 0
             state, feasible = (HOT[0], [HOT[1]]) if hot else (1 + i // 2 % OTHERS, None)
             notes.append(_pair(library, f"{name}.{i}", state, random.random(), feasible))
+            longest = max(longest, time.monotonic() - begun)
             if i % 10 == 3:
                 _again(library, notes[-1])
             if i % (PAIRS // SHARED) == 0:
                 shared = i // (PAIRS // SHARED)
                 notes.append(_pair(library, f"shared.{shared}", HOT[0], shared / SHARED, [HOT[1]]))
-    tell_parent(pipe, notes)
+    tell_parent(pipe, [notes, longest])
 
 
 def _pair(library: Steersman, decision_id: str, state: int, value: float, feasible: list[str] | None) -> Note:
@@ -77,16 +82,6 @@ def _again(library: Steersman, note: Note) -> None:
     assert (first.decision_id, first.value, first.effect) == (note.decision_id, note.value, "learned")
 
 
-def race(url: str, tenant: str, declarations: list[Any]) -> list[list[int | None]]:
-    """Let two processes make each of these migrations at the same moment; return the versions that they made."""
-    pipes = spawn(migrate_in_turn, [(url, tenant, declarations)] * 2)
-    made = []
-    for _ in declarations:
-        say(pipes, b"go")
-        made.append(hear(pipes))
-    return made
-
-
 def migrate_in_turn(url: str, tenant: str, declarations: list[Any], pipe: Pipe) -> None:
     """Make each migration at the word and tell the version that it made, None when nothing was left to do."""
     with Steersman(Database.open(url)) as library:
@@ -94,3 +89,10 @@ def migrate_in_turn(url: str, tenant: str, declarations: list[Any], pipe: Pipe) 
         for declaration in declarations:
             pipe.recv_bytes()
             tell_parent(pipe, migrate(library.database, tenant, declaration).version)
+
+
+def migrate_and_die(url: str, tenant: str, declaration: dict[str, Any], point: str) -> None:
+    """Make a migration and be killed at a point of its transaction."""
+    with Steersman(Database.open(url)) as library:
+        arm(library.database, point, 1)
+        migrate(library.database, tenant, declaration)

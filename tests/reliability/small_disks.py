@@ -6,12 +6,16 @@ import errno
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psycopg
 import pytest
+from psycopg import sql
 
-__all__ = ["SmallDisk", "small_disk"]
+from tests.support.postgres import PostgresCluster
+
+__all__ = ["SmallDisk", "database_on", "end_log_segment", "small_disk"]
 
 _BLOCK = 4096
 
@@ -39,6 +43,32 @@ class SmallDisk:
     def make_room(self) -> None:
         """Give back what was taken."""
         self._ballast.unlink()
+
+
+def database_on(disk: SmallDisk, cluster: PostgresCluster) -> str:
+    """Make a database whose tables lie on `disk`, and its log of changes where the server's is; return its URL."""
+    owner = cluster.folder.stat()
+    os.chown(disk.folder, owner.st_uid, owner.st_gid)
+    with psycopg.connect(
+        host=str(cluster.folder), user="postgres", dbname="postgres", autocommit=True
+    ) as session:
+        session.execute(sql.SQL("CREATE TABLESPACE small LOCATION {}").format(sql.Literal(str(disk.folder))))
+        session.execute(
+            sql.SQL("CREATE DATABASE small TABLESPACE small OWNER {}").format(sql.Identifier(cluster.role))
+        )
+    return cluster.url("small")
+
+
+def end_log_segment(cluster: PostgresCluster) -> None:
+    """Let the server need a new file for its log of changes; it may go down over that."""
+    with (
+        suppress(psycopg.Error),
+        psycopg.connect(
+            host=str(cluster.folder), user="postgres", dbname="postgres", autocommit=True
+        ) as session,
+    ):
+        for _ in range(3):
+            session.execute("SELECT pg_logical_emit_message(false, 'x', 'x'), pg_switch_wal()")
 
 
 @contextmanager

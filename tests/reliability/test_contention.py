@@ -14,11 +14,12 @@ from tests.reliability.judge import judge, tell
 SEED = 8
 
 
-def run_crowd(url: str) -> list[Note]:
-    """Let them all begin at once; return what all of them noted."""
+def run_crowd(url: str) -> tuple[list[Note], float]:
+    """Let them all begin at once; return what all of them noted, and the seconds that the longest pair took."""
     pipes = spawn(contend, [(url, f"client{i}", SEED) for i in range(CROWD)])
     say(pipes, b"go")
-    return [Note(*note) for notes in hear(pipes) for note in notes]
+    told = hear(pipes)
+    return [Note(*note) for notes, _ in told for note in notes], max(longest for _, longest in told)
 
 
 def test_a_crowd_is_counted_exactly(store_url: str) -> None:
@@ -26,9 +27,9 @@ def test_a_crowd_is_counted_exactly(store_url: str) -> None:
         library.create_tenant(
             TENANT, {"actions": ["hold", "concede", "mirror", "trade"], "states": OTHERS + 1}
         )
-    notes = run_crowd(store_url)
+    notes, longest = run_crowd(store_url)
     books = judge(store_url)
-    tell(SEED, f"{len(notes)} pairs by {CROWD} processes, {books.counts()}")
+    tell(SEED, f"{len(notes)} pairs by {CROWD} processes, the longest {longest:.2f} s,", books.counts())
 
     # The ids that all of them asked for were decided once, and everybody was told the same.
     assert len(notes) == CROWD * (PAIRS + SHARED)

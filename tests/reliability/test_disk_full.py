@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import resource
+import shutil
 from collections.abc import Iterator
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from random import Random
+from tempfile import mkdtemp
 
 import pytest
 
-from steersman.errors import StoreError, StoreFullError
+from steersman.errors import StoreError, StoreFullError, StoreUnavailableError
 from steersman.library import Steersman
+from steersman.settings import Settings
 from tests.reliability.books import Answer, losses, read_books, reconcile
 from tests.reliability.children import hear, spawn, tell_parent
 from tests.reliability.judge import judge, tell
 from tests.reliability.plans import Call, make_plan, perform, prepare, strangers
-from tests.reliability.small_disks import SmallDisk, small_disk
+from tests.reliability.small_disks import SmallDisk, database_on, end_log_segment, small_disk
+from tests.support.postgres import PostgresCluster
 
 ROUNDS = 8
 SEED = 28
@@ -44,6 +48,15 @@ class Caller:
     def finish(self) -> None:
         """Make what is left of the plan."""
         assert self.go_on(len(self.plan)) is None
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that other users can enter, which those that pytest makes are closed to."""
+    folder = Path(mkdtemp(prefix="steersman-disk-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture
@@ -113,3 +126,56 @@ def test_sqlite_with_a_limit_on_the_size_of_files(sqlite_url: str) -> None:
     assert errors == ["StoreFullError"] * ROUNDS
     assert losses(books, acknowledged) == []
     assert strangers(books, make_plan("limited", SEED, 40 * ROUNDS)) == []
+
+
+def test_postgres_with_its_tables_on_a_full_disk(
+    private_postgres: PostgresCluster, open_folder: Path
+) -> None:
+    """Only the tables have no room: the server stays up and says so."""
+    random = Random(SEED)
+    with small_disk(open_folder, size="24m") as disk:
+        url = database_on(disk, private_postgres)
+        prepare(url)
+        with Steersman.open(url) as library:
+            caller = Caller(library, make_plan("starved", SEED, 60 * ROUNDS))
+            for _ in range(ROUNDS // 2):
+                assert caller.go_on(20) is None
+                disk.fill(leave=random.randrange(10_000))
+                error = caller.go_on(len(caller.plan))
+                assert type(error) is StoreFullError
+                books = read_books(url)
+                assert losses(books, caller.acknowledged) == []
+                assert reconcile(books) == []
+                disk.make_room()
+            caller.finish()
+        books = judge(url)
+        tell(SEED, f"full {ROUNDS // 2} times, {len(caller.plan)} calls,", books.counts())
+        assert losses(books, caller.acknowledged) == []
+        assert strangers(books, caller.plan) == []
+
+
+def test_postgres_with_all_it_has_on_a_full_disk(open_folder: Path) -> None:
+    """Its log of changes has no room either: the server gives up, and is started again once there is room."""
+    with small_disk(open_folder, size="160m") as disk:
+        cluster = PostgresCluster(disk.folder)
+        try:
+            cluster.start()
+            url = cluster.url(cluster.create_database())
+            prepare(url)
+            with Steersman.open(url, settings=Settings(patience=1.0)) as library:
+                caller = Caller(library, make_plan("starved", SEED, 400))
+                assert caller.go_on(40) is None
+                disk.fill()
+                end_log_segment(cluster)
+                error = caller.go_on(len(caller.plan))
+                assert type(error) in {StoreFullError, StoreUnavailableError}
+                disk.make_room()
+                cluster.restart()
+                assert losses(read_books(url), caller.acknowledged) == []
+                caller.finish()
+            books = judge(url)
+        finally:
+            cluster.stop()
+    tell(SEED, f"refused with {type(error).__name__}, {len(caller.plan)} calls,", books.counts())
+    assert losses(books, caller.acknowledged) == []
+    assert strangers(books, caller.plan) == []

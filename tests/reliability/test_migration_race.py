@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,12 +16,14 @@ from steersman.library import Steersman
 from steersman.store.engine import Database
 from steersman.usecases.migrate import migrate
 from tests.reliability.books import Books, losses
+from tests.reliability.children import PROCESSES, hear, say, spawn
 from tests.reliability.clients import Client, Plan, arm
-from tests.reliability.crowd import race
+from tests.reliability.crowd import migrate_and_die, migrate_in_turn
 from tests.reliability.judge import judge, tell
 from tests.reliability.plans import ACTIONS, PLAIN, STATES, prepare, strangers
 
 CLIENTS = 3
+CALLS = 150
 ROUNDS = 6
 SEED = 11
 
@@ -30,13 +34,31 @@ def declaration(number: int) -> dict[str, object]:
     return {"actions": ACTIONS[turn:] + ACTIONS[:turn], "states": STATES}
 
 
+def race(url: str, clients: list[Client], lives: list[Future[bool]]) -> list[list[int | None]]:
+    """Let two processes make each migration at the same moment, spread over the work of the clients.
+
+    Returns the versions that the two made, round by round; None for one that found nothing left to do.
+    """
+    pipes = spawn(
+        migrate_in_turn, [(url, PLAIN, [declaration(number) for number in range(1, ROUNDS + 1)])] * 2
+    )
+    made = []
+    for number in range(1, ROUNDS + 1):
+        goal = number * CALLS * CLIENTS // (ROUNDS + 1)
+        while sum(len(client.told) for client in clients) < goal and not all(life.done() for life in lives):
+            time.sleep(0.01)
+        say(pipes, b"go")
+        made.append(hear(pipes))
+    return made
+
+
 def test_migrations_race_each_other_under_load(store_url: str) -> None:
     """Two processes make the same migration at the same moment, six times, while three others learn."""
     prepare(store_url)
-    clients = [Client(store_url, Plan(f"client{i}", SEED, 150)) for i in range(CLIENTS)]
+    clients = [Client(store_url, Plan(f"client{i}", SEED, CALLS)) for i in range(CLIENTS)]
     with ThreadPoolExecutor() as pool:
         lives = [pool.submit(client.live) for client in clients]
-        made = race(store_url, PLAIN, [declaration(number) for number in range(1, ROUNDS + 1)])
+        made = race(store_url, clients, lives)
         assert [life.result() for life in lives] == [False] * CLIENTS
     books = judge(store_url)
     tell(SEED, f"{ROUNDS} migrations by two made versions {made},", books.counts())
@@ -75,6 +97,26 @@ def check_nothing_was_left_behind(books: Books) -> None:
     }
     for key, values in rewarded.items():
         assert isclose(float(str(cells[key]["q"])), fsum(values) / len(values), rel_tol=1e-9)
+
+
+def test_a_migration_killed_is_there_whole_or_not_at_all(store_url: str) -> None:
+    prepare(store_url)
+    client = Client(store_url, Plan("client", SEED, 60))
+    client.live()
+    for point, versions in (
+        ("before BEGIN", 1),
+        ("before COMMIT", 1),
+        ("after COMMIT", 2),
+        ("before COMMIT", 2),
+    ):
+        arguments = (store_url, PLAIN, declaration(1), point)
+        process = PROCESSES.Process(target=migrate_and_die, args=arguments, daemon=True)
+        process.start()
+        process.join(120)
+        assert process.exitcode == -signal.SIGKILL
+        books = judge(store_url)
+        assert sum(row["tenant"] == PLAIN for row in books.policy_versions) == versions
+        check_nothing_was_left_behind(books)
 
 
 @contextmanager
