@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from sqlalchemy.exc import ArgumentError
 from steersman.errors import MissingExtraError, UnsupportedStoreError
 from steersman.settings import Settings
 from steersman.store.filesystem import refuse_network_file_system
+from steersman.store.forks import refuse_tainted
 
 __all__ = ["SQLITE_PRAGMAS", "WAL_SAFE_SQLITE", "engine_at", "sqlite_version"]
 
@@ -46,7 +49,7 @@ def _parse_url(url: str) -> URL:
         return URL.create("sqlite", database=url)
     try:
         parsed = make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         parsed = None
     if parsed is None or parsed.get_backend_name() not in {"sqlite", "postgresql"}:
         raise UnsupportedStoreError("expected a file, sqlite:///file or postgresql://user@host/database")
@@ -58,10 +61,11 @@ def _sqlite_engine(url: URL, settings: Settings) -> Engine:
         raise UnsupportedStoreError(
             "expected a database file: learning in memory would not outlive the process"
         )
-    path = Path(url.database)
+    path = Path(url.database).absolute()
     if not path.parent.is_dir():
         raise UnsupportedStoreError(f"expected an existing folder, got {path.parent}", where=str(path))
     refuse_network_file_system(path)
+    refuse_tainted(str(path))
     engine = create_engine(
         URL.create("sqlite", database=str(path)),
         module=pysqlite3.dbapi2,
@@ -83,10 +87,34 @@ def _sqlite_engine(url: URL, settings: Settings) -> Engine:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        reads = connection.get_execution_options().get("steersman_reads", False)
-        connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+        driver = connection.connection.driver_connection
+        if connection.get_execution_options().get("steersman_reads", False):
+            driver.execute("BEGIN")  # type: ignore[union-attr]
+        else:
+            _begin_writing(driver, settings.patience)
 
     return engine
+
+
+def _begin_writing(connection: Any, patience: float) -> None:
+    """Take the write lock, waiting at most `patience` seconds.
+
+    SQLite's own waiting asks ever more seldom, so that newcomers overtake whoever has waited longest. Asking at
+    random moments of one distribution gives every waiter the same chance.
+    """
+    connection.execute("PRAGMA busy_timeout=0")
+    deadline = time.monotonic() + patience
+    try:
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                return
+            except pysqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+            time.sleep(random.uniform(0.0005, 0.005))
+    finally:
+        connection.execute(f"PRAGMA busy_timeout={int(patience * 1000)}")
 
 
 def _postgres_engine(url: URL, settings: Settings) -> Engine:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 import time
@@ -15,7 +14,7 @@ from sqlalchemy import Connection, Engine
 
 from steersman.errors import SteersmanError
 from steersman.settings import Settings
-from steersman.store import schema
+from steersman.store import forks, schema
 from steersman.store.backends import engine_at
 from steersman.store.failures import is_transient, translated
 from steersman.store.hot import HotStatements, hot_statements
@@ -37,9 +36,10 @@ class Database:
         self.settings = settings
         self.hot: HotStatements = hot_statements(engine.dialect.name)
         self._cache: dict[tuple[Any, ...], Any] = {}
-        self._process = os.getpid()
+        self._file = engine.url.database if engine.dialect.name == "sqlite" else None
         self._lock = threading.Lock()
         self._random = random.Random()
+        forks.watch(self)
 
     @classmethod
     def open(
@@ -84,14 +84,14 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         """Yield a connection in a transaction that writes; commit at the end, roll back on any error."""
-        self._leave_parent_connections()
+        forks.refuse_tainted(self._file)
         with translated(), self.engine.connect() as connection, _abandoning(connection), connection.begin():
             yield connection
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
         """Yield a connection that reads one unchanging state of the database and writes nothing."""
-        self._leave_parent_connections()
+        forks.refuse_tainted(self._file)
         with translated(), self._reader() as connection, _abandoning(connection):
             yield connection
 
@@ -158,13 +158,18 @@ class Database:
                 self._cache[key] = found
         return found
 
-    def _leave_parent_connections(self) -> None:
-        # A child must not use, nor close, the connections that it inherited: SQLite would drop its locks.
-        if self._process != os.getpid():
-            with self._lock:
-                if self._process != os.getpid():
-                    self.engine.dispose(close=False)
-                    self._process = os.getpid()
+    def close_before_fork(self) -> str | None:
+        """Close idle connections to a file; return the file when others are in use (see `forks`)."""
+        if self._file is None:
+            return None
+        in_use = self.engine.pool.checkedout() > 0  # type: ignore[attr-defined]
+        self.engine.dispose()
+        return self._file if in_use else None
+
+    def leave_parent(self) -> None:
+        """Forget, in a child, the parent's connections without closing them, and a lock that may be held."""
+        self.engine.dispose(close=False)
+        self._lock = threading.Lock()
 
 
 @contextmanager

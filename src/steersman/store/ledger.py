@@ -6,7 +6,7 @@ changed behind our backs: a column can hold a value of another type, and a text 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from math import isfinite
 from typing import Any
@@ -54,7 +54,7 @@ __all__ = [
     "visit_stream",
 ]
 
-_PAGE = 2000
+_PAGE = 500
 _KINDS: tuple[tuple[type[Any], type], ...] = ((Integer, int), (Double, float), (LargeBinary, bytes))
 _COLUMNS = {
     table.name: tuple(
@@ -116,7 +116,9 @@ def _is_unicode(value: str) -> bool:
 
 
 def position_of(value: Any) -> tuple[int, Any]:
-    """Return a key that orders stored values as the databases do: numbers, texts by their bytes, then bytes."""
+    """Return a key that orders stored values as SQLite does: NULL, numbers, texts by their bytes, then bytes."""
+    if value is None:
+        return -1, None
     if isinstance(value, str):
         return 1, value.encode("utf-8", "surrogateescape")
     return (2, value) if isinstance(value, bytes) else (0, value)
@@ -179,7 +181,7 @@ def stranger_rows(connection: Connection) -> list[tuple[str, str, int]]:
     return found
 
 
-def decision_stream(connection: Connection, tenant: str) -> Iterator[tuple[Row, tuple[Any, Any, bool]]]:
+def decision_stream(connection: Connection, tenant: str) -> Generator[tuple[Row, tuple[Any, Any, bool]]]:
     """Yield each decision's row by id, with (status, outcome of its episode, whether it is the last one there).
 
     Status and outcome are None without an episode; the last is the last that is not void.
@@ -206,7 +208,7 @@ def decision_stream(connection: Connection, tenant: str) -> Iterator[tuple[Row, 
         yield row[:width], (row[width], row[width + 1], not row[width + 2])
 
 
-def reward_stream(connection: Connection, tenant: str) -> Iterator[Row]:
+def reward_stream(connection: Connection, tenant: str) -> Generator[Row]:
     """Yield the rows of rewards by the decision that they are for."""
     key = tables.rewards.c
     return _streamed(
@@ -214,7 +216,7 @@ def reward_stream(connection: Connection, tenant: str) -> Iterator[Row]:
     )
 
 
-def step_stream(connection: Connection, owner: str, *, by_decision: bool) -> Iterator[Row]:
+def step_stream(connection: Connection, owner: str, *, by_decision: bool) -> Generator[Row]:
     """Yield the rows of learning steps, by decision or by cell and number."""
     key = tables.learning_steps.c
     order = [key.decision_id] if by_decision else [key.version, key.state, key.action, key.number]
@@ -222,17 +224,17 @@ def step_stream(connection: Connection, owner: str, *, by_decision: bool) -> Ite
     return _streamed(connection, query)
 
 
-def stored_stream(connection: Connection, owner: str) -> Iterator[Row]:
+def stored_stream(connection: Connection, owner: str) -> Generator[Row]:
     """Yield the rows of the cells of every version, by version, state and action."""
     return _by_cell(connection, tables.cells, owner)
 
 
-def opening_stream(connection: Connection, owner: str) -> Iterator[Row]:
+def opening_stream(connection: Connection, owner: str) -> Generator[Row]:
     """Yield the rows of the cells that every version started with, by version, state and action."""
     return _by_cell(connection, tables.opening_cells, owner)
 
 
-def visit_stream(connection: Connection, tenant: str) -> Iterator[Row]:
+def visit_stream(connection: Connection, tenant: str) -> Generator[Row]:
     """Yield (version, state, action, decisions made there, visits taken back there) by version, state and action."""
     key = tables.decisions.c
     one, none = literal(1), literal(0)
@@ -252,14 +254,14 @@ def visit_stream(connection: Connection, tenant: str) -> Iterator[Row]:
     return _streamed(connection, select(*cell, *counts).group_by(*cell).order_by(*cell))
 
 
-def episode_stream(connection: Connection, tenant: str) -> Iterator[Row]:
+def episode_stream(connection: Connection, tenant: str) -> Generator[Row]:
     """Yield the rows of episodes by name."""
     key = tables.episodes.c
     query = select(tables.episodes).where(key.tenant == tenant).order_by(key.tenant, key.episode)
     return _streamed(connection, query)
 
 
-def chain_stream(connection: Connection, tenant: str) -> Iterator[Row]:
+def chain_stream(connection: Connection, tenant: str) -> Generator[Row]:
     """Yield (episode, decisions, of them not void, of them open, first step, last step) by episode."""
     key = tables.decisions.c
     query = (
@@ -278,7 +280,7 @@ def chain_stream(connection: Connection, tenant: str) -> Iterator[Row]:
     return _streamed(connection, query)
 
 
-def closing_stream(connection: Connection, tenant: str) -> Iterator[Row]:
+def closing_stream(connection: Connection, tenant: str) -> Generator[Row]:
     """Yield (episode, decisions that were learned in the transaction that closed it) by episode."""
     step, made, episode = tables.learning_steps.c, tables.decisions.c, tables.episodes.c
     # Whatever a transaction writes carries one time, to the microsecond.
@@ -296,13 +298,13 @@ def closing_stream(connection: Connection, tenant: str) -> Iterator[Row]:
     return _streamed(connection, query)
 
 
-def _by_cell(connection: Connection, table: Table, owner: str) -> Iterator[Row]:
+def _by_cell(connection: Connection, table: Table, owner: str) -> Generator[Row]:
     key = table.c
     query = select(table).where(key.tenant == owner).order_by(key.tenant, key.version, key.state, key.action)
     return _streamed(connection, query)
 
 
-def _streamed(connection: Connection, query: Select[Any]) -> Iterator[Row]:
+def _streamed(connection: Connection, query: Select[Any]) -> Generator[Row]:
     with connection.execute(query, execution_options={"yield_per": _PAGE}) as result:
         for row in result:
             yield tuple(row)

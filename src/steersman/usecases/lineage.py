@@ -17,12 +17,10 @@ __all__ = ["Lineage", "trace_lineage"]
 class Lineage:
     """The versions from the one that learns up to the one that decided, and where a state lies in each."""
 
-    path: tuple[
-        PolicyVersion, ...
-    ]  # the learning version first, the deciding one last; one when they are the same
-    maps: tuple[
-        NDArray[np.int64] | None, ...
-    ]  # of each: [S of the deciding version] int64, -1 for none; None: same
+    # The learning version first, the deciding one last; one when they are the same.
+    path: tuple[PolicyVersion, ...]
+    # Of each: [S of the deciding version] int64, -1 for none; None when the indices are the same.
+    maps: tuple[NDArray[np.int64] | None, ...]
 
     def resolve(self, state: int, action: str) -> tuple[PolicyVersion, int]:
         """Return the nearest version on the path that has the action and the state, and the state's index there.
@@ -40,11 +38,20 @@ class Lineage:
         """Return where the visit of a decision is counted now, to be taken back there.
 
         Copies made after the decision carry its visit; `latest_version` was the tenant's newest when it was made,
-        so a copy of the deciding version with a lower number, such as one frozen before, does not.
+        so a copy of the deciding version with a lower number, such as one frozen before, does not. Nor does an
+        imported version, which starts from a file; one that lacks the cell is passed by, since a later migration
+        restores from behind it.
         """
-        if len(self.path) > 1 and self.path[-2].number > latest_version:
-            return self.resolve(state, action)
-        return self.path[-1], state
+        holder = self.path[-1], state
+        if len(self.path) == 1 or self.path[-2].number <= latest_version:
+            return holder
+        for version, states in reversed(list(zip(self.path[:-1], self.maps[:-1], strict=True))):
+            index = state if states is None else int(states[state])
+            if index >= 0 and action in version.actions.position:
+                if version.origin == "imported":
+                    break
+                holder = version, index
+        return holder
 
 
 def trace_lineage(active: PolicyVersion, line: Sequence[PolicyVersion], deciding: PolicyVersion) -> Lineage:
@@ -69,10 +76,13 @@ def trace_lineage(active: PolicyVersion, line: Sequence[PolicyVersion], deciding
 def _state_map(
     origin: PolicyVersion, before: PolicyVersion, version: PolicyVersion, to_before: NDArray[np.int64] | None
 ) -> NDArray[np.int64] | None:
-    """Return where each state of `origin` lies in `version`: by its meaning, else by way of the version `before`."""
+    """Return where each state of `origin` lies in `version`: by way of the version `before`, else by its meaning.
+
+    Its cells moved step by step, each time by what the factors declared then.
+    """
     if origin.states.fingerprint == version.states.fingerprint:
         return None
     direct = origin.states.remap(version.states)
     stepwise = before.states.remap(version.states)
     through = stepwise if to_before is None else np.where(to_before >= 0, stepwise[to_before], -1)
-    return np.where(direct >= 0, direct, through)
+    return np.where(through >= 0, through, direct)
