@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import copysign, isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 from steersman.domain.records import LearningStep, PolicyVersion
 from steersman.domain.settings import PolicySettings
@@ -97,53 +97,64 @@ def verify_cells(
     tick: Callable[[], None],
 ) -> None:
     """Fold every cell of a tenant or base and compare it with the stored one; check its steps on the way."""
+    # A step is taken with the discount of the version that was active, which is as new as the cell's or newer.
+    discounts = {
+        number: frozenset(v.settings.gamma for v in versions.values() if v.number >= number)
+        for number in versions
+    }
     streams = [
         (opening_stream(connection, owner), _cell_key),
         (visit_stream(connection, owner), _visit_key),
         (stored_stream(connection, owner), _cell_key),
         (step_stream(connection, owner, by_decision=False), _cell_key),
     ]
-    discounts = {
-        number: frozenset(v.settings.gamma for v in versions.values() if v.number >= number)
-        for number in versions
-    }
-    for key, items in merged(streams):
-        number, _, action = key
-        version = versions.get(number) if isinstance(number, int) else None
-        settings = version.settings if version is not None else None
-        found.add(owner, "cell", "", _place_mismatches(key, version), cell=key)
-        fold = opening_fold(settings, action)
-        stored: Row | None = None
-        history = False
-        for stream, row in items:
-            if stream in {_STORED, _STEPS}:
-                tick()
-            history = history or stream != _STORED
-            if stream == _VISITS:
-                fold.visits += row[3] - row[4]
-            elif stream == _STORED:
-                stored = row
-            elif stream == _OPENING:
-                bad = unreadable("opening_cells", row) or list(_impossible(row))
-                found.add(owner, "cell", "", bad, cell=key)
-                if not bad:
-                    fold.q, fold.visits, fold.updates, fold.borrowed = row[4:]
-            else:
-                problems = _step_mismatches(fold, row, settings, discounts.get(number, frozenset()))
-                found.add(owner, "step", row[4], problems, cell=key)
-        bad = [] if stored is None else unreadable("cells", stored)
-        found.add(owner, "cell", "", bad or cell_mismatches(fold if history else None, stored), cell=key)
+    with merged(streams) as groups:
+        for key, items in groups:
+            version = versions.get(key[0])
+            found.add(owner, "cell", "", _place_mismatches(key, version), cell=key)
+            rules = _Rules(version.settings, discounts[key[0]]) if version is not None else None
+            for subject, record, mismatches in _cell_findings(key[2], items, rules, tick):
+                found.add(owner, subject, record, mismatches, cell=key)
 
 
-def _step_mismatches(
-    fold: Fold, row: Row, settings: PolicySettings | None, discounts: frozenset[float]
-) -> list[Mismatch]:
+class _Rules(NamedTuple):
+    settings: PolicySettings
+    discounts: frozenset[float]
+
+
+def _cell_findings(
+    action: str, items: Iterable[tuple[int, Row]], rules: _Rules | None, tick: Callable[[], None]
+) -> Iterator[tuple[str, Any, Iterable[Mismatch]]]:
+    """Fold one cell from its rows; yield (subject, record, what differs). Without rules, nothing is said of steps."""
+    fold = opening_fold(rules.settings if rules is not None else None, action)
+    stored: Row | None = None
+    history = False
+    for stream, row in items:
+        history = history or stream != _STORED
+        if stream == _VISITS:
+            fold.visits += row[3] - row[4]
+        elif stream == _OPENING:
+            bad = unreadable("opening_cells", row) or list(_impossible(row))
+            yield "cell", "", bad
+            if not bad:
+                fold.q, fold.visits, fold.updates, fold.borrowed = row[4:]
+        elif stream == _STORED:
+            tick()
+            stored = row
+        else:
+            tick()
+            yield "step", row[4], _step_mismatches(fold, row, rules)
+    bad = unreadable("cells", stored) if stored is not None else []
+    yield "cell", "", bad or cell_mismatches(fold if history else None, stored)
+
+
+def _step_mismatches(fold: Fold, row: Row, rules: _Rules | None) -> list[Mismatch]:
     bad = unreadable("learning_steps", row)
     if bad:
         return bad
     problems = seal_mismatches(row[:-1], row[-1])
-    if settings is not None:
-        problems += fold_step(fold, step_of(row), settings.alpha, discounts)
+    if rules is not None:
+        problems += fold_step(fold, step_of(row), rules.settings.alpha, rules.discounts)
     return problems
 
 

@@ -57,45 +57,39 @@ def verify_decisions(
         (reward_stream(connection, tenant), lambda row: (row[2],)),
         (step_stream(connection, tenant, by_decision=True), lambda row: (row[5],)),
     ]
-    for (decision_id,), items in merged(streams):
-        rows: tuple[list[Any], list[Row], list[Row]] = ([], [], [])
-        for stream, item in items:
-            rows[stream].append(item)
-            if stream != _STEPS:
-                tick()
-        story: Story | None = None
-        cell: tuple[Any, Any, Any] = (None, None, None)
-        for row, episode in rows[_DECISIONS]:
-            cell = (row[_CELL[0]], row[_CELL[1]], row[_CELL[2]])
-            problems, story = _read_decision(row, episode, secret, ancestry)
-            found.add(tenant, "decision", decision_id, problems, cell=cell)
-        rewards = []
-        for row in rows[_REWARDS]:
-            problems = unreadable("rewards", row) or _reward_problems(row)
-            found.add(tenant, "reward", row[1], problems, cell=cell)
-            if not misfits("rewards", row):
-                rewards.append(reward_of(row))
-        steps = [step_of(row) for row in rows[_STEPS] if not misfits("learning_steps", row)]
-        if story is not None:
-            _check_story(story, rewards, steps, ancestry, found)
-        elif not rows[_DECISIONS]:
-            found.add(tenant, "decision", decision_id, [("row", None, "present")])
+    with merged(streams) as groups:
+        for (decision_id,), items in groups:
+            rows: tuple[list[Any], list[Row], list[Row]] = ([], [], [])
+            for stream, item in items:
+                rows[stream].append(item)
+                if stream != _STEPS:
+                    tick()
+            story: Story | None = None
+            cell: tuple[Any, Any, Any] = (None, None, None)
+            for row, episode in rows[_DECISIONS]:
+                cell = (row[_CELL[0]], row[_CELL[1]], row[_CELL[2]])
+                problems, story = _read_decision(row, episode, secret, ancestry)
+                found.add(tenant, "decision", decision_id, problems, cell=cell)
+            for row in rows[_REWARDS]:
+                found.add(
+                    tenant, "reward", row[1], unreadable("rewards", row) or _reward_problems(row), cell=cell
+                )
+            if story is not None:
+                _check_story(story, rows[_REWARDS], rows[_STEPS], ancestry, found)
+            elif not rows[_DECISIONS]:
+                found.add(tenant, "decision", decision_id, [("row", None, "present")])
 
 
 def status_mismatches(story: Story) -> Iterator[Mismatch]:
     """Yield how the status of a decision differs from what its steps, rewards, void mark and episode say."""
     decision = story.decision
     voided = story.void_version is not None
-    if story.updates:
-        status = "learned"
-    elif voided:
-        status = "void"
-    elif story.episode_status == "closed" or (decision.episode is None and story.rewards):
-        status = "learned"
-    else:
-        status = "open"
+    status = "learned" if story.updates else "void" if voided else "open"
     if decision.status != status:
         yield "status", decision.status, status
+    due = story.episode_status == "closed" or (decision.episode is None and bool(story.rewards))
+    if due and not voided and not story.updates:
+        yield "updates", 0, 1
     if len(story.updates) > 1:
         yield "updates", len(story.updates), 1
     if story.furthers and not story.updates:
@@ -175,11 +169,11 @@ def _reward_problems(row: Row) -> list[Mismatch]:
 
 
 def _check_story(
-    story: Story, rewards: list[Reward], steps: list[LearningStep], ancestry: Ancestry, found: Findings
+    story: Story, rewards: list[Row], steps: list[Row], ancestry: Ancestry, found: Findings
 ) -> None:
     decision = story.decision
-    story.rewards = rewards
-    for step in steps:
+    story.rewards = [reward_of(row) for row in rewards if not misfits("rewards", row)]
+    for step in (step_of(row) for row in steps if not misfits("learning_steps", row)):
         (story.updates if step.kind == "update" else story.furthers).append(step)
         place = (step.key.version, step.key.state, step.key.action)
         found.add(

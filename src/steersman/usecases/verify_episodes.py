@@ -22,19 +22,20 @@ def verify_episodes(connection: Connection, tenant: str, found: Findings, tick: 
         (chain_stream(connection, tenant), lambda row: row[:1]),
         (closing_stream(connection, tenant), lambda row: row[:1]),
     ]
-    for (episode,), items in merged(streams):
-        stored: Row | None = None
-        chain: Row = (episode, 0, 0, 0, None, None)
-        learned = 0
-        for stream, row in items:
-            if stream == _EPISODES:
-                tick()
-                stored = row
-            elif stream == _CHAINS:
-                chain = row
-            else:
-                learned = row[1]
-        found.add(tenant, "episode", episode, episode_mismatches(stored, chain, learned))
+    with merged(streams) as groups:
+        for (episode,), items in groups:
+            stored: Row | None = None
+            chain: Row = (episode, 0, 0, 0, None, None)
+            learned = 0
+            for stream, row in items:
+                if stream == _EPISODES:
+                    tick()
+                    stored = row
+                elif stream == _CHAINS:
+                    chain = row
+                else:
+                    learned = row[1]
+            found.add(tenant, "episode", episode, episode_mismatches(stored, chain, learned))
 
 
 def episode_mismatches(stored: Row | None, chain: Row, learned: int) -> Iterator[Mismatch]:
