@@ -61,9 +61,10 @@ def _sqlite_engine(url: URL, settings: Settings) -> Engine:
         raise UnsupportedStoreError(
             "expected a database file: learning in memory would not outlive the process"
         )
-    path = Path(url.database).absolute()
-    if not path.parent.is_dir():
-        raise UnsupportedStoreError(f"expected an existing folder, got {path.parent}", where=str(path))
+    given = Path(url.database)
+    if not given.parent.is_dir():
+        raise UnsupportedStoreError(f"expected an existing folder, got {given.parent}", where=str(given))
+    path = given.absolute()
     refuse_network_file_system(path)
     refuse_tainted(str(path))
     engine = create_engine(
