@@ -102,7 +102,7 @@ def test_a_state_follows_its_meaning(shared_library: Steersman) -> None:
     company.teach("hold", 0.25, state={"stage": "open", "gap": 0.1})
     turned = {"factors": [{"name": "gap", "edges": [0.5]}, {"name": "stage", "values": ["late", "over"]}]}
     plan = change(company, states=turned)
-    # (gap >= 0.5, late) is 1 * 2 + 0.
+    # Late with a gap of at least 0.5 is the second gap's first stage.
     assert numbers(company, "hold", 2, 2) == (0.5, 1, 1, 0.0)
     assert plan.cells.parked == Group(1, ("stage=open, gap=<0.5: hold",))
     assert_clean(company)
@@ -155,7 +155,7 @@ def test_what_returns_has_what_the_nearest_ancestor_knew(company: Company) -> No
         ({"reward_wait": 60, "default_reward": 0.5}, ("reward_wait", "default_reward")),
         ({"learning": {"alpha": "1/n"}}, ()),
     ],
-    ids=lambda value: ",".join(value),
+    ids=",".join,
 )
 def test_what_needs_no_version_makes_none(
     company: Company, parts: dict[str, Any], changed: tuple[str, ...]
