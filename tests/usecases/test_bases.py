@@ -197,7 +197,6 @@ def test_a_new_tenant_starts_from_the_base(shared_library: Steersman, base: str)
     assert verify(shared_library.database, pupil.name).differences == ()
 
 
-@pytest.mark.xfail(strict=True, reason="the start does not compare reward ranges")
 def test_a_tenant_with_another_range_starts_empty(shared_library: Steersman, base: str) -> None:
     member(shared_library, base).teach("hold", 0.8)
     build_base(shared_library.database, base)

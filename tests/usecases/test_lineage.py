@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from steersman.domain.states import Factor, StateSpace
 from steersman.usecases.lineage import Lineage, trace_lineage
 from tests.support.lines import space, version
@@ -79,7 +77,6 @@ def test_a_state_follows_the_value_that_it_had_before_a_factor_was_added() -> No
     assert place(lineage, 1, "a") == (3, 1)  # late, small
 
 
-@pytest.mark.xfail(strict=True, reason="a later `before` is preferred to the way that the cells took")
 def test_a_state_is_where_its_cells_went() -> None:
     # The declaration changed its mind about `before`, which makes no version and moves no cell.
     one, two = version(1, "ab", STAGES), version(2, "ab", with_gap("small"), parent=1)
@@ -130,10 +127,6 @@ def test_a_visit_of_a_retired_action_stays_with_what_is_parked() -> None:
     assert holder(lineage, 0, "a", latest=1) == (3, 0)
 
 
-IMPORTED = "an imported version is taken for one that carries visits"
-
-
-@pytest.mark.xfail(strict=True, reason=IMPORTED)
 def test_a_visit_is_not_carried_into_an_imported_version() -> None:
     one, two = version(1, "ab"), version(2, "ab", parent=1, origin="imported")
     assert holder(trace_lineage(two, [one], one), 0, "a", latest=1) == (1, 0)
@@ -142,7 +135,6 @@ def test_a_visit_is_not_carried_into_an_imported_version() -> None:
     assert holder(trace_lineage(three, [two, one], two), 0, "a", latest=2) == (3, 0)
 
 
-@pytest.mark.xfail(strict=True, reason=IMPORTED)
 def test_a_visit_is_not_carried_into_an_imported_version_but_restored_from_behind_it() -> None:
     # a is retired in 2 and so missing in the import 3; 4 takes it from 1 again.
     one, two = version(1, "ab"), version(2, "b", parent=1)
