@@ -30,11 +30,7 @@ KEYS = {
     "cells": ("tenant", "version", "state", "action"),
     "learning_steps": ("tenant", "version", "state", "action", "number"),
 }
-SEALED_OR_FOLDED = [
-    (table.name, column.name)
-    for table in (tables.decisions, tables.cells, tables.learning_steps, tables.rewards)
-    for column in table.columns
-]
+CHECKED = (tables.decisions, tables.cells, tables.learning_steps, tables.rewards)
 
 
 @pytest.fixture
@@ -69,7 +65,7 @@ def test_a_tenant_that_does_not_exist_is_refused(steersman: Steersman) -> None:
         verify(steersman.database, "nobody")
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_whatever_is_called_leaves_a_clean_database(steersman: Steersman, seed: int) -> None:
     load = Load(steersman, random.Random(seed))
     load.create()
@@ -117,23 +113,21 @@ def others(column: Column[Any], value: Any) -> list[Any]:
     return [near, None] if column.nullable else [near]
 
 
-@pytest.mark.parametrize(("table_name", "name"), SEALED_OR_FOLDED)
-def test_any_column_of_any_row_that_changes_is_found(store_url: str, table_name: str, name: str) -> None:
-    with Steersman.open(store_url) as steersman:
-        one_of_everything(steersman)
-        database, table = steersman.database, tables.metadata.tables[table_name]
-        assert differences(database) == []
-        for row in rows_of(database, table):
-            for value in others(table.columns[name], row[name]):
-                change(database, table, row, {name: value})
-                assert differences(database), (row, value)
-                if (name, row.get("status")) != (
-                    "tenant",
-                    "void",
-                ):  # which leaves no trace where it is missing
+@pytest.mark.parametrize("table", CHECKED, ids=lambda table: table.name)
+def test_any_column_of_any_row_that_changes_is_found(steersman: Steersman, table: Table) -> None:
+    one_of_everything(steersman)
+    database = steersman.database
+    assert differences(database) == []
+    for row in rows_of(database, table):
+        for column in table.columns:
+            for value in others(column, row[column.name]):
+                change(database, table, row, {column.name: value})
+                assert differences(database), (row, column.name, value)
+                if column.name == "tenant" and row.get("status") != "void":
+                    # One that is void leaves no trace where it is missing.
                     assert differences(database, "acme"), (row, value)
-                change(database, table, row | {name: value}, {name: row[name]})
-        assert differences(database) == []
+                change(database, table, row | {column.name: value}, {column.name: row[column.name]})
+    assert differences(database) == []
 
 
 def test_what_differs_is_named(steersman: Steersman) -> None:
@@ -340,7 +334,7 @@ def test_any_byte_of_a_row_in_the_file_that_changes_is_found(tmp_path: Path, tab
     # The header of a page says, in its bytes 5 and 6, where the rows begin; they end where the page does.
     begin = page + int.from_bytes(sound[page + 5 : page + 7], "big")
     pick = random.Random(7)
-    for offset in sorted(pick.sample(range(begin, page + size), min(60, page + size - begin))):
+    for offset in sorted(pick.sample(range(begin, page + size), min(40, page + size - begin))):
         damaged = bytearray(sound)
         damaged[offset] ^= 1 << pick.randrange(8)
         path.write_bytes(damaged)
