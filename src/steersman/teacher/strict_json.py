@@ -114,7 +114,9 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_distinct_keys, parse_constant=_re
 
 def _syntax_message(error: json.JSONDecodeError) -> str:
     if error.pos >= len(error.doc.rstrip()):
-        return f"expected JSON, got a text that ends early at column {error.pos + 1}"
+        return f"expected JSON, got a document that ends early, at column {error.pos + 1}"
+    if error.msg.startswith("Unterminated string"):
+        return f"expected JSON, got a document that ends early, in the text from column {error.pos + 1}"
     return f"expected JSON, got {shown(error.doc[error.pos : error.pos + 20])} at column {error.pos + 1}: {error.msg}"
 
 
