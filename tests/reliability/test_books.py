@@ -83,7 +83,7 @@ def episode_lost(books: Books) -> None:
         (applied_twice, "learned 2 times"),
         (visit_lost, "visits"),
         (q_moved, "q is"),
-        (step_lost, "number"),
+        (step_lost, "steps is"),
         (target_changed, "target"),
         (reward_lost, "rewards"),
         (decision_left_open, "open decisions"),
