@@ -176,8 +176,9 @@ decisions = Table(
     ),
 )
 
-rewards = _table(
-    "rewards",
+rewards = Table(
+    "rewards",  # with row ids: of a table in key order, SQLite would find a decision's rewards by reading all
+    metadata,
     _text("tenant"),
     _text("reward_id"),
     _text("decision_id"),

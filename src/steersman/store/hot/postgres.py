@@ -76,9 +76,12 @@ _EPISODE = ("tenant", "episode")
 _LOCK_TENANTS = f"SELECT {TENANT_HEAD} FROM tenants WHERE tenant = ANY(%s::text[]) ORDER BY tenant FOR SHARE"
 _FIND_DECISIONS = _select(tables.decisions, DECISIONS, ("tenant", "decision_id"))
 _WHOLE_CHAINS = _select(tables.decisions, DECISIONS, _EPISODE) + " ORDER BY tenant, episode, t.step"
+# Said in this way, open is nothing that the index of a tenant's open decisions answers: while nothing is known of the
+# table, the planner would take that one, and keep the plan.
+_STILL_OPEN = "o.status NOT IN ('learned', 'void')"
 _OPEN_CHAINS = (
     _select(tables.decisions, DECISIONS, _EPISODE) + " WHERE t.step >= (SELECT min(o.step) FROM decisions o "
-    "WHERE o.tenant = k.tenant AND o.episode = k.episode AND o.status = 'open') ORDER BY tenant, episode, t.step"
+    f"WHERE o.tenant = k.tenant AND o.episode = k.episode AND {_STILL_OPEN}) ORDER BY tenant, episode, t.step"
 )
 _FIND_REWARDS = _select(tables.rewards, REWARDS, ("tenant", "reward_id"))
 _REWARDS_OF = _select(tables.rewards, ("tenant", "decision_id", "value"), ("tenant", "decision_id"))

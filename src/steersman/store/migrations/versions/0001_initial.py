@@ -179,7 +179,6 @@ def upgrade() -> None:
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("seal", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("tenant", "reward_id", name="pk_rewards"),
-        sqlite_with_rowid=False,
     )
     op.create_index("ix_rewards_decision", "rewards", ["tenant", "decision_id"], unique=False)
     op.create_table(
