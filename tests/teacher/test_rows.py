@@ -133,7 +133,7 @@ def test_a_declared_profile_must_be_given() -> None:
         provenance={"map_hash": "m1", "feature_schema_version": "routing.v1"},
     )
     row = parse_teacher_row(body, profile=DECLARED)
-    assert row.features == (1.0, 0, None)
+    assert list(row.features) == [1.0, 0, None]
     assert row.binding == {"map_hash": "m1"}
     with pytest.raises(InvalidRowError, match="needs a profile, and none is declared"):
         parse_teacher_row(body)

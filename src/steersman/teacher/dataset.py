@@ -87,6 +87,8 @@ def load_teacher_dataset(
             if progress is not None:
                 progress(done + reader.bytes_read, total)
         done += reader.bytes_read
+        if progress is not None:
+            progress(done, total)
         blank_lines += reader.blank_lines
         hashes[collection.source.key] = reader.sha256
     return _finish(builder, profile, hashes, blank_lines)
