@@ -76,12 +76,14 @@ _EPISODE = ("tenant", "episode")
 _LOCK_TENANTS = f"SELECT {TENANT_HEAD} FROM tenants WHERE tenant = ANY(%s::text[]) ORDER BY tenant FOR SHARE"
 _FIND_DECISIONS = _select(tables.decisions, DECISIONS, ("tenant", "decision_id"))
 _WHOLE_CHAINS = _select(tables.decisions, DECISIONS, _EPISODE) + " ORDER BY tenant, episode, t.step"
-# Said in this way, open is nothing that the index of a tenant's open decisions answers: while nothing is known of the
-# table, the planner would take that one, and keep the plan.
-_STILL_OPEN = "o.status NOT IN ('learned', 'void')"
+# While nothing is known of the table, the planner takes the key that answers most of a condition, and keeps that plan.
+# So the step bounds both scans, and `status` is asked for in a way that the index of open decisions does not answer.
 _OPEN_CHAINS = (
-    _select(tables.decisions, DECISIONS, _EPISODE) + " WHERE t.step >= (SELECT min(o.step) FROM decisions o "
-    f"WHERE o.tenant = k.tenant AND o.episode = k.episode AND {_STILL_OPEN}) ORDER BY tenant, episode, t.step"
+    f"SELECT {', '.join(f't.{name}' for name in DECISIONS)} FROM {_unnest(tables.decisions, _EPISODE)} "
+    "CROSS JOIN LATERAL (SELECT min(o.step) AS first FROM decisions o WHERE o.tenant = k.tenant "
+    "AND o.episode = k.episode AND o.step >= 0 AND o.status NOT IN ('learned', 'void')) f "
+    "JOIN decisions t ON t.tenant = k.tenant AND t.episode = k.episode AND t.step >= f.first "
+    "ORDER BY t.tenant, t.episode, t.step"
 )
 _FIND_REWARDS = _select(tables.rewards, REWARDS, ("tenant", "reward_id"))
 _REWARDS_OF = _select(tables.rewards, ("tenant", "decision_id", "value"), ("tenant", "decision_id"))
