@@ -1,4 +1,4 @@
-"""A database for many tests, each with tenants of its own: a fresh one for each would cost more than the tests."""
+"""Fixtures for tests of use cases."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from steersman.library import Steersman
 from tests.support.company import Company
-from tests.support.postgres import PostgresCluster
+from tests.support.shared import shared_database
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgres"])
@@ -16,12 +16,7 @@ def shared_library(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Steersman]:
     """The library over a database that tests share; the test runs once on each backend."""
-    if request.param == "sqlite":
-        url = str(tmp_path_factory.mktemp("shared") / "steersman.db")
-    else:
-        server: PostgresCluster = request.getfixturevalue("postgres_server")
-        url = server.url(server.create_database(template=request.getfixturevalue("postgres_template")))
-    with Steersman.open(url) as library:
+    with shared_database(request, tmp_path_factory) as library:
         yield library
 
 
