@@ -1,4 +1,4 @@
-"""A random but repeatable load of everything that hot use cases do, over tenants that learn in different ways."""
+"""A random load of everything that changes what is learned, over tenants that differ in how."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from steersman.domain.records import CloseRequest, DecideRequest, Decision, RewardRequest
+from steersman.domain.states import State
 from steersman.errors import SteersmanError
 from steersman.library import Steersman
 from steersman.store.clock import now
@@ -36,7 +37,8 @@ class Load:
     refused: int = 0
 
     def create(self) -> None:
-        """Create the tenants: three actions, three states, every second one with a prior."""
+        """Create a base, and the tenants: three actions, three states, every second one with a prior."""
+        self.steersman.create_base("shared", {"actions": ["a", "b", "c", "d"], "states": 3})
         for number, (name, learning) in enumerate(TENANTS.items()):
             declaration = {
                 "actions": ["a", "b", "c"],
@@ -48,30 +50,63 @@ class Load:
             }
             self.steersman.create_tenant(name, declaration)
 
-    def run(self, calls: int) -> None:
-        """Make so many calls; what is refused, such as a decide in a closed episode, is counted and left."""
-        kinds: tuple[Callable[[str, int], object], ...] = (
-            self._decide,
-            self._reward,
-            self._void,
-            self._close,
-            self._expire,
-        )
+    def run(self, calls: int, *, versions: bool = False) -> None:
+        """Make so many calls, with `versions` some that make versions too.
+
+        What is refused, such as a decide in a closed episode or of an action that is gone, is counted and left.
+        """
+        hot: dict[Callable[[str, int], object], int] = {
+            self._decide: 50,
+            self._reward: 30,
+            self._void: 8,
+            self._close: 11,
+            self._expire: 1,
+        }
+        kinds = hot | dict.fromkeys((self._change, self._activate, self._roll_back, self._freeze), 1)
+        kinds |= {self._base: 5}
         for number in range(calls):
             tenant = self.generator.choice(list(TENANTS))
-            (kind,) = self.generator.choices(kinds, weights=(50, 30, 8, 11, 1))
+            weights = kinds if versions else hot
+            (kind,) = self.generator.choices(list(weights), weights=list(weights.values()))
             try:
                 kind(tenant, number)
             except SteersmanError:
                 self.refused += 1
+
+    def _change(self, tenant: str, _number: int) -> None:
+        pick = self.generator
+        declared = self.steersman.show_tenant(tenant).spec.to_json()
+        actions = pick.sample(["a", "b", "c", "d"], pick.choice([2, 3, 4]))
+        sizes = {"size": pick.choice([2, 3, 4])}
+        first = {"name": "stage", "values": pick.sample(["open", "late", "over"], pick.choice([2, 3]))}
+        second = {"name": "gap", "values": ["wide", "narrow"], "before": pick.choice(["wide", "narrow"])}
+        states = pick.choice([declared["states"], sizes, {"factors": [first]}, {"factors": [second, first]}])
+        learning = pick.choice([declared["learning"], *TENANTS.values()])
+        changes = {"actions": actions, "states": states, "learning": learning, "priors": {}, "base": "shared"}
+        self.steersman.change_tenant(tenant, declared | changes | {"contributes": True})
+
+    def _activate(self, tenant: str, _number: int) -> None:
+        self.steersman.activate(tenant, self.generator.randrange(1, 12))
+
+    def _roll_back(self, tenant: str, _number: int) -> None:
+        self.steersman.roll_back(tenant)
+
+    def _freeze(self, tenant: str, number: int) -> None:
+        self.steersman.freeze(tenant, f"kept-{number}")
+
+    def _base(self, tenant: str, number: int) -> None:
+        if number % 2:
+            self.steersman.build_base("shared")
+        else:
+            self.steersman.refresh(tenant)
 
     def _decide(self, tenant: str, number: int) -> None:
         pick = self.generator
         requests = [
             DecideRequest(
                 tenant,
-                pick.randrange(3),
-                pick.choice([None, None, ["a", "c"], ["b"], ["c", "b", "a"]]),
+                self._state(),
+                pick.choice([None, None, None, ["a", "c"], ["b"], ["c", "b", "a"]]),
                 None if pick.random() < 0.3 else self._episode(number),
                 None if pick.random() < 0.7 else f"own-{pick.randrange(10**6)}",
                 pick.random() < 0.8,
@@ -111,6 +146,13 @@ class Load:
 
     def _expire(self, tenant: str, _number: int) -> None:
         expire(self.steersman.database, tenant, at=now() + 2_000_000)
+
+    def _state(self) -> State:
+        pick = self.generator
+        stage = {"stage": pick.choice(["open", "late"])}
+        both = stage | {"gap": pick.choice(["wide", "narrow"])}
+        states: list[State] = [pick.randrange(3), pick.randrange(3), stage, both]
+        return pick.choice(states)
 
     def _episode(self, number: int) -> str:
         return f"deal-{number // 150}-{self.generator.randrange(12)}"

@@ -80,6 +80,49 @@ def test_whatever_is_called_leaves_a_clean_database(steersman: Steersman, seed: 
     assert load.refused
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_changes_of_version_under_load_leave_a_clean_database(steersman: Steersman, seed: int) -> None:
+    load = Load(steersman, random.Random(100 + seed))
+    load.create()
+    load.run(900, versions=True)
+    assert differences(steersman.database) == []
+    origins = {row["origin"] for row in rows_of(steersman.database, tables.policy_versions)}
+    assert origins >= {"empty", "migrated", "restored"}
+
+
+def test_versions_of_every_origin_are_folded_from_what_they_opened_with(
+    steersman: Steersman, tmp_path: Path
+) -> None:
+    spec = TWO | {"base": "shared", "contributes": True}
+    steersman.create_base("shared", TWO)
+    steersman.create_tenant("old", spec)
+    for name in ("one", "two"):
+        steersman.decide("old", 0, decision_id=name)
+    steersman.reward("old", "one", 0.5)
+    steersman.build_base("shared")
+    steersman.create_tenant("new", spec)
+    steersman.decide("new", 0, decision_id="warm")
+    steersman.change_tenant("new", spec | {"actions": ["split", "firm", "hold"]})
+    steersman.decide("new", 1, decision_id="moved")
+    steersman.freeze("new", "kept")
+    steersman.activate("new", "kept")
+    steersman.reward("new", "warm", 1.0)
+    steersman.reward("new", "moved", 0.25)
+    table = tmp_path / "table.csv"
+    table.write_text("state,action,q,visits,updates,borrowed\n0,hold,0.5,3,2,0\n")
+    steersman.import_table("new", table)
+    steersman.decide("new", 0, decision_id="last")
+    assert differences(steersman.database) == []
+    origins = {row["origin"] for row in rows_of(steersman.database, tables.policy_versions)}
+    assert origins == {"empty", "warm_start", "migrated", "restored", "imported"}
+    with steersman.database.transaction() as connection:
+        connection.execute(update(tables.opening_cells).values(visits=tables.opening_cells.c.visits + 1))
+    wrong = [(d.tenant, d.version, d.state, d.action, d.field) for d in differences(steersman.database)]
+    opening = rows_of(steersman.database, tables.opening_cells)
+    keys = [tuple(row[name] for name in KEYS["cells"]) for row in opening]
+    assert sorted(wrong) == sorted((*key, "visits") for key in keys)
+
+
 def one_of_everything(steersman: Steersman) -> None:
     """Two decisions alone, one void, and an episode of two steps: every column has a value somewhere."""
     steersman.create_tenant("acme", TWO | {"learning": {"gamma": 0.5}})
