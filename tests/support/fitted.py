@@ -81,9 +81,10 @@ EVERY_KIND: dict[str, Callable[[], FittedPolicy]] = {"mlp": mlp, "forest": fores
 
 def save(path: Path, policy: FittedPolicy | None = None) -> str:
     """Save `policy` (default: the network) with the binding, provenance and probe rows above."""
-    return save_checkpoint(
-        path, policy or mlp(), binding=BINDING, provenance=PROVENANCE, probe_features=PROBES
-    )
+    policy = policy or mlp()
+    probes = PROBES if len(policy.schema) == PROBES.shape[1] else np.zeros((2, len(policy.schema)))
+    binding = BINDING | {"feature_schema_version": policy.schema.version}
+    return save_checkpoint(path, policy, binding=binding, provenance=PROVENANCE, probe_features=probes)
 
 
 def signed(payload: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> bytes:

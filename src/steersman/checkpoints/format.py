@@ -7,7 +7,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from steersman.errors import (
     InvalidSpecError,
     OutputExistsError,
 )
-from steersman.policies.fitted import Encoder, FittedPolicy
+from steersman.policies.fitted import FittedPolicy
 from steersman.policies.kinds import POLICY_KINDS
 
 __all__ = [
@@ -123,14 +123,12 @@ def save_checkpoint(
     return hashlib.sha256(data).hexdigest()
 
 
-def load_checkpoint(
-    path: Path, *, expected_binding: Mapping[str, Any] | None = None, encoder: Encoder | None = None
-) -> LoadedCheckpoint:
+def load_checkpoint(path: Path, *, expected_binding: Mapping[str, Any] | None = None) -> LoadedCheckpoint:
     """Return the policy in `path`, with NumPy alone.
 
-    `expected_binding` must be a part of the checkpoint's, objects being compared recursively; `encoder` lets the
-    policy take control inputs. Raises InvalidCheckpointError for a file that is damaged, hostile, or computes
-    other values here than where it was made; BindingMismatchError, which lists every difference.
+    `expected_binding` must be a part of the checkpoint's, objects being compared recursively. Raises
+    InvalidCheckpointError for a file that is damaged, hostile, or computes other values here than where it was
+    made; BindingMismatchError, which lists every difference.
     """
     data = _read(path)
     try:
@@ -140,7 +138,7 @@ def load_checkpoint(
     lines = binding_mismatches(expected_binding or {}, loaded.binding)
     if lines:
         raise BindingMismatchError("made for something else: " + "; ".join(lines), where=str(path))
-    return replace(loaded, policy=replace(loaded.policy, encoder=encoder))
+    return loaded
 
 
 def _load(data: bytes) -> LoadedCheckpoint:

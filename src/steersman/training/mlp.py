@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,9 +117,34 @@ def train_mlp(
 ) -> TrainedLayers:
     """Return `start` after `epochs` full-batch steps of Adam (Kingma and Ba 2015; decay as an L2 gradient).
 
-    Raises FitError when the loss is not finite, DeviceUnavailableError.
+    On the processor it runs in one thread: so the same seed gives the same numbers however many cores there are,
+    and a busy machine does not stall it. Raises FitError when the loss is not finite, DeviceUnavailableError.
     """
     place = find_device(device)
+    with _one_thread():
+        return _descend(
+            data,
+            start,
+            place,
+            epochs=epochs,
+            learning_rate=learning_rate,
+            weight_decay=weight_decay,
+            loss=loss,
+            on_epoch=on_epoch,
+        )
+
+
+def _descend(
+    data: TrainingArrays,
+    start: Layers,
+    place: torch.device,
+    *,
+    epochs: int,
+    learning_rate: float,
+    weight_decay: float,
+    loss: str,
+    on_epoch: EpochCallback | None,
+) -> TrainedLayers:
     network = MlpNetwork(start).to(place)
     optimiser = torch.optim.Adam(network.parameters(), lr=learning_rate, weight_decay=weight_decay)
     chunks = list(_chunks(data, place))
@@ -145,6 +171,16 @@ def train_mlp(
     if not all(bool(np.isfinite(array).all()) for array in layers.arrays()):
         raise FitError(f"weights became infinite in epoch {epochs}", hint="use a smaller learning rate")
     return TrainedLayers(layers, tuple(losses))
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _chunks(data: TrainingArrays, place: torch.device) -> Iterator[tuple[Tensor, Tensor, Tensor]]:

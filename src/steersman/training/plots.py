@@ -115,7 +115,7 @@ def draw_confusion(result: PolicyFitResult) -> bytes:
     axes.set_yticks(range(len(actions)), actions, fontsize=8)
     axes.set_xlabel("chosen")
     axes.set_ylabel("best")
-    return _png(figure)
+    return _png(figure, grid=False)
 
 
 def draw_scenes(result: PolicyFitResult) -> bytes:
@@ -130,7 +130,7 @@ def draw_scenes(result: PolicyFitResult) -> bytes:
     count = np.bincount(index)
     means = [np.bincount(index, weights=column) / count for column in (ours, fixed)]
     order = np.argsort(means[0])[::-1][:_MOST_SCENES][::-1]
-    figure = _figure(7.5, 1.4 + 0.24 * len(order))
+    figure = _figure(7.5, 1.7 + 0.24 * len(order))
     axes = figure.subplots()
     places = np.arange(len(order))
     best = rows.catalogue.ids[ranking.best]
@@ -139,7 +139,7 @@ def draw_scenes(result: PolicyFitResult) -> bytes:
     axes.set_yticks(places, [_short(rows.scene_ids[present[scene]]) for scene in order], fontsize=8)
     axes.set_xlabel("mean regret")
     axes.set_xlim(left=0.0)
-    axes.legend(fontsize=8, loc="lower right", framealpha=0.9)
+    axes.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
     return _png(figure)
 
 
@@ -178,7 +178,7 @@ def draw_pareto(points: tuple[ParetoPoint, ...]) -> bytes:
             axes.annotate(text, place, textcoords="offset points", xytext=(6, 4), fontsize=7)
     axes.set_xlabel("mean cost")
     axes.set_ylabel("mean regret on held-out rows")
-    axes.set_ylim(bottom=0.0)
+    axes.set_ylim(bottom=-0.03 * max(point.regret for point in points))
     axes.legend(fontsize=8)
     return _png(figure)
 
@@ -191,11 +191,12 @@ def _figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def _png(figure: Any) -> bytes:
+def _png(figure: Any, *, grid: bool = True) -> bytes:
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(axis="x", color=_LIGHT, linewidth=0.6)
-        axes.set_axisbelow(True)
+        if grid:
+            axes.grid(axis="x", color=_LIGHT, linewidth=0.6)
+            axes.set_axisbelow(True)
     buffer = BytesIO()
     figure.savefig(buffer, format="png", dpi=130, metadata={"Software": None})
     return buffer.getvalue()

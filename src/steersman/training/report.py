@@ -94,12 +94,11 @@ def _page(
     *,
     fell_back: bool,
 ) -> str:
-    judged = evidence if folds is None else folds.by_scene
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Report of a fit</title>',
         '<meta name="viewport" content="width=device-width">',
         f"<style>{_STYLE}</style></head><body><h1>Report of a fit</h1>",
-        _verdict(judged, fell_back=fell_back),
+        _verdict(evidence, folds, fell_back=fell_back),
         _summary(result),
     ]
     if evidence is not None:
@@ -120,11 +119,16 @@ def _page(
     return "\n".join(parts)
 
 
-def _verdict(judged: Evidence | None, *, fell_back: bool) -> str:
-    if judged is None:
-        text, kind = "No scene was held out, so there is no evidence for or against the policy.", "none"
+def _verdict(evidence: Evidence | None, folds: CrossValidation | None, *, fell_back: bool) -> str:
+    if folds is not None:
+        judged: Evidence | None = folds.by_scene
+        basis = f"Over {folds.folds} folds of {folds.by_scene.scene_count} scenes, each held out once: "
     else:
-        text, kind = judged.sentence, judged.verdict
+        judged, basis = evidence, ""
+    if judged is None:
+        text, kind = "No scene was held out, so there is no evidence for or against the policy.", "open"
+    else:
+        text, kind = basis + judged.sentence, judged.verdict
     if fell_back:
         text += " The checkpoint therefore plays the best fixed action instead."
     return f'<p class="verdict {kind if kind in ("better", "worse") else "open"}">{escape(text)}</p>'

@@ -103,11 +103,11 @@ def decide_settings(examples: Examples, settings: FitSettings, *, progress: Prog
 
 
 def _corners(given: FitSettings) -> list[FitSettings]:
-    """Return corners of the search space, drawn without repetition."""
+    """Return corners of the search space other than `given`, drawn without repetition."""
     corners = list(product(*SEARCH_SPACE.values()))
-    drawn = np.random.default_rng(given.seed).permutation(len(corners))[:SEARCH_TRIALS]
-    found = [replace(given, **dict(zip(SEARCH_SPACE, corners[index], strict=True))) for index in drawn]
-    return [candidate for candidate in found if candidate != given]
+    order = np.random.default_rng(given.seed).permutation(len(corners))
+    found = [replace(given, **dict(zip(SEARCH_SPACE, corners[index], strict=True))) for index in order]
+    return [candidate for candidate in found if candidate != given][:SEARCH_TRIALS]
 
 
 def _forest_candidates(given: FitSettings, settings: FitSettings) -> list[FitSettings]:

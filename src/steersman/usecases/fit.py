@@ -15,6 +15,7 @@ from steersman.training.baselines import Ranking, rank_actions
 from steersman.training.crossval import CrossValidation, cross_validate
 from steersman.training.evidence import Evidence, judge, outcomes_by_name
 from steersman.training.fit import PolicyFitResult, examples_of, fit_dataset, load_init_policy
+from steersman.training.folds import scene_folds
 from steersman.training.pareto import ParetoPoint, sweep_costs
 from steersman.training.progress import Progress, ProgressEvent, quiet
 from steersman.training.provenance import checkpoint_binding, probe_features, training_provenance
@@ -99,6 +100,8 @@ def fit_policy(request: FitRequest, *, progress: Progress = quiet) -> FitReport:
     _check_outputs(request)
     init = None if request.init_policy is None else load_init_policy(request.init_policy)
     dataset = _load(request, progress)
+    if request.folds is not None:  # an impossible number of folds is told now, not after the fit
+        scene_folds(examples_of(dataset), request.folds, seed=request.settings.seed)
     result = fit_dataset(
         dataset,
         request.settings,

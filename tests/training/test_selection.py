@@ -1,0 +1,179 @@
+"""What settings leave open is chosen on inner folds of the training scenes, and only there."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from steersman.errors import InvalidInputError
+from steersman.training.examples import Examples
+from steersman.training.folds import inner_folds, random_folds, scene_folds
+from steersman.training.settings import FitSettings
+from tests.support.teaching import draw_examples
+
+pytest.importorskip("torch")
+
+from steersman.policies.action_value import ActionValuePolicy
+from steersman.training import selection
+from steersman.training.learners import fit_decided
+from steersman.training.metrics import choices, regrets
+from steersman.training.selection import decide_settings
+
+
+def test_scene_folds_hold_every_row_out_once_and_scenes_whole() -> None:
+    examples = draw_examples(scenes=11, rows=7)
+    folds = scene_folds(examples, 4, seed=0)
+    assert folds.shape == (77,)
+    assert sorted(set(folds.tolist())) == [0, 1, 2, 3]
+    for scene in range(11):
+        assert len(set(folds[examples.scenes == scene].tolist())) == 1
+    sizes = np.bincount(folds) // 7
+    assert sorted(sizes.tolist()) == [2, 3, 3, 3]
+
+
+def test_scene_folds_are_dealt_in_order_of_the_hash() -> None:
+    examples = draw_examples(scenes=6, rows=2)
+    order = sorted(examples.scene_ids, key=lambda s: hashlib.sha256(f"7:{s}".encode()).hexdigest())
+    folds = scene_folds(examples, 3, seed=7)
+    for place, scene in enumerate(order):
+        rows = examples.scenes == examples.scene_ids.index(scene)
+        assert set(folds[rows].tolist()) == {place % 3}
+
+
+def test_random_folds_are_even_and_break_scenes_up() -> None:
+    folds = random_folds(77, 4, seed=0)
+    assert sorted(np.bincount(folds).tolist()) == [19, 19, 19, 20]
+    assert len(set(folds[:7].tolist())) > 1
+
+
+@pytest.mark.parametrize("folds", [0, 1, True, 2.0, 12])
+def test_impossible_numbers_of_folds_are_refused(folds: int) -> None:
+    with pytest.raises(InvalidInputError, match="folds: expected"):
+        scene_folds(draw_examples(scenes=11), folds, seed=0)
+
+
+def test_one_training_scene_leaves_nothing_to_choose_by() -> None:
+    with pytest.raises(InvalidInputError, match="at least 2 training scenes"):
+        inner_folds(draw_examples(scenes=1), seed=0)
+
+
+def test_plain_settings_are_left_as_they_are() -> None:
+    settings = FitSettings()
+    decision = decide_settings(draw_examples(scenes=1), settings)
+    assert decision.settings is settings
+    assert decision.trials == ()
+
+
+def overfitting() -> Examples:
+    """Few rows, much noise: a hundred fast epochs learn the noise."""
+    return draw_examples(scenes=8, rows=4, features=20, noise=2.0)
+
+
+def test_early_stopping_ends_where_rows_held_out_say() -> None:
+    examples = overfitting()
+    settings = FitSettings(hidden_dim=16, learning_rate=0.02, epochs=80, early_stopping=True)
+    decision = decide_settings(examples, settings)
+    assert 1 <= decision.settings.epochs < 80
+    assert decision.settings == replace(settings, epochs=decision.settings.epochs, early_stopping=False)
+
+    def held_out_loss(epochs: int) -> float:
+        """By separate fits of so many epochs on each inner fold's complement."""
+        folds, total, count = inner_folds(examples, seed=0), 0.0, 0
+        for fold in range(folds.max() + 1):
+            rest = examples.take(folds == fold)
+            fitted = fit_decided(examples.take(folds != fold), replace(decision.settings, epochs=epochs))
+            targets = (rest.gains - fitted.target.mean) / fitted.target.scale
+            errors = np.square(fitted.policy.batch_values(rest.features) - targets)
+            total, count = total + float(errors[rest.feasible].sum()), count + int(rest.feasible.sum())
+        return total / count
+
+    best = decision.settings.epochs
+    least = held_out_loss(best)
+    for epochs in {1, max(1, best - 5), best + 5, 80} - {best}:
+        assert held_out_loss(epochs) > least - 1e-6
+
+
+def test_early_stopping_generalises_better_than_a_hundred_fixed_epochs() -> None:
+    examples = overfitting()
+    held_out = examples.of_scenes(("scene-01", "scene-04", "scene-06"))
+    training, rest = examples.take(~held_out), examples.take(held_out)
+    losses = []
+    for stopping in (False, True):
+        settings = FitSettings(learning_rate=0.02, early_stopping=stopping)
+        decided = decide_settings(training, settings).settings
+        fitted = fit_decided(training, decided)
+        targets = (rest.gains - fitted.target.mean) / fitted.target.scale
+        losses.append(np.square(fitted.policy.batch_values(rest.features) - targets)[rest.feasible].mean())
+    assert losses[1] < losses[0]
+
+
+def test_a_search_takes_the_trial_with_the_least_regret_on_inner_folds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(selection, "SEARCH_TRIALS", 3)
+    monkeypatch.setattr(selection, "SEARCH_STEPS", (5, 20))
+    examples = draw_examples(scenes=6, rows=6)
+    settings = FitSettings(epochs=10, search=True)
+    decision = decide_settings(examples, settings)
+    assert len(decision.trials) == 4 * 3  # the settings as given and three corners, at 5, 10 and 20 epochs
+    assert decision.trials[0].settings == replace(settings, search=False)
+    assert min(trial.regret for trial in decision.trials) == next(
+        trial.regret for trial in decision.trials if trial.settings == decision.settings
+    )
+    # A trial's regret is that of separate fits.
+    trial = decision.trials[-1]
+    folds = inner_folds(examples, seed=0)
+    values = np.zeros(examples.gains.shape)
+    for fold in range(folds.max() + 1):
+        fitted = fit_decided(examples.take(folds != fold), trial.settings)
+        values[folds == fold] = fitted.policy.batch_values(examples.features[folds == fold])
+    lost = regrets(examples.gains, examples.feasible, choices(values, examples.feasible))
+    assert trial.regret == pytest.approx(lost.mean(), rel=1e-6)
+
+
+def test_auto_compares_both_learners_and_both_losses() -> None:
+    examples = draw_examples(scenes=6, rows=6)
+    decision = decide_settings(examples, FitSettings(learner="auto", epochs=5, trees=10))
+    assert {(trial.settings.learner, trial.settings.loss) for trial in decision.trials} >= {
+        ("mlp", "squared"),
+        ("forest", "squared"),
+        ("forest", "pairwise"),
+    }
+    assert decision.settings.learner in ("mlp", "forest")
+
+
+def test_auto_takes_the_forest_where_the_answer_is_a_step() -> None:
+    """Which action is best flips at x0 = 0.3, whatever the other eleven features are: made for trees."""
+    plain = draw_examples(scenes=10, rows=12, features=12, actions=2, masked=0.0)
+    gains = np.where(plain.features[:, :1] > 0.3, [1.0, -1.0], [-1.0, 1.0])
+    examples = replace(plain, gains=gains)
+    decision = decide_settings(examples, FitSettings(learner="auto", epochs=20, trees=50))
+    assert decision.settings.learner == "forest"
+
+
+def test_a_forest_has_no_epochs_to_stop_at() -> None:
+    with pytest.raises(InvalidInputError, match="early_stopping"):
+        decide_settings(draw_examples(), FitSettings(learner="forest", early_stopping=True))
+    with pytest.raises(InvalidInputError, match="search and early_stopping"):
+        FitSettings(search=True, early_stopping=True)
+
+
+def test_choosing_looks_at_the_examples_it_is_given_and_is_repeatable() -> None:
+    examples = draw_examples(scenes=6, rows=5)
+    settings = FitSettings(epochs=12, learning_rate=0.02, early_stopping=True, seed=4)
+    assert decide_settings(examples, settings) == decide_settings(examples, settings)
+
+
+def test_an_ensemble_is_the_mean_of_its_seeds() -> None:
+    examples = draw_examples(scenes=5, rows=5)
+    settings = FitSettings(hidden_dim=6, epochs=15, ensemble=3, seed=10)
+    together = fit_decided(examples, settings)
+    alone = [fit_decided(examples, replace(settings, ensemble=1, seed=10 + member)) for member in range(3)]
+    mean = np.mean([fitted.policy.batch_values(examples.features) for fitted in alone], axis=0)
+    np.testing.assert_allclose(together.policy.batch_values(examples.features), mean, atol=1e-6)
+    assert isinstance(together.policy, ActionValuePolicy)
+    assert together.policy.hidden_dim == 18
+    assert together.training_loss == pytest.approx(np.mean([fitted.losses[-1] for fitted in alone]))

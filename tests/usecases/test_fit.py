@@ -1,0 +1,311 @@
+"""From row files to a checkpoint, a report and one line of JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from steersman.checkpoints.inspect import describe_checkpoint
+from steersman.errors import (
+    BindingMismatchError,
+    InvalidInputError,
+    InvalidRowError,
+    MissingExtraError,
+    OutputExistsError,
+)
+from steersman.usecases.load_policy import load_policy
+from tests.support.teaching import BINDING, draw_rows, write_rows
+
+pytest.importorskip("torch")
+
+from steersman.policies.action_value import ActionValuePolicy
+from steersman.policies.ranking import FixedRankingPolicy
+from steersman.training.progress import ProgressEvent
+from steersman.training.settings import FitSettings
+from steersman.usecases.fit import FitRequest, fit_policy
+
+QUICK = FitSettings(epochs=20, learning_rate=0.01, hidden_dim=8)
+
+
+def request(folder: Path, **changes: Any) -> FitRequest:
+    rows = folder / "rows"
+    if not rows.exists():
+        write_rows(rows)
+    return replace(
+        FitRequest(teacher=(rows,), output=folder / "made" / "policy.safetensors", settings=QUICK), **changes
+    )
+
+
+def test_a_fit_ends_in_a_checkpoint_that_says_how_it_was_made(tmp_path: Path) -> None:
+    asked = request(tmp_path)
+    report = fit_policy(asked)
+    data = asked.output.read_bytes()
+    assert report.checkpoint_sha256 == hashlib.sha256(data).hexdigest()
+    loaded = load_policy(asked.output, expected_binding=BINDING)
+    rows_hash = hashlib.sha256((tmp_path / "rows" / "rows.jsonl").read_bytes()).hexdigest()
+    assert loaded.binding == {
+        **BINDING,
+        "teacher_dataset_hash": loaded.provenance["teacher_dataset_hash"],
+        "teacher_source_hashes": {"rows.jsonl": rows_hash},
+    }
+    made = loaded.provenance
+    assert made["schema"] == "steersman.policy_training.v1"
+    assert made["row_count"] == 96
+    assert made["training_scene_ids"] == list(report.result.training_scene_ids)
+    assert made["validation_scene_ids"] == list(report.result.validation_scene_ids)
+    assert made["target_normalisation"] == {
+        "mean": report.result.target_mean,
+        "scale": report.result.target_scale,
+    }
+    assert made["seed"] == 0
+    assert made["hyper_parameters"] == QUICK.to_json() | {"cost_weight": 0.0}
+    assert made["metrics"] == report.result.metrics
+    assert made["init_policy_sha256"] is None
+    assert set(made["versions"]) == {"python", "steersman", "numpy", "torch"}
+    features = report.result.heldout.features[0]
+    assert loaded.policy.all_values(features) == report.policy.all_values(features)
+    assert "teacher_dataset_hash" in describe_checkpoint(loaded)
+
+
+def test_the_binding_refuses_another_runtime(tmp_path: Path) -> None:
+    asked = request(tmp_path)
+    fit_policy(asked)
+    with pytest.raises(BindingMismatchError, match=r"render_protocol\.samples: expected 8, found 16"):
+        load_policy(asked.output, expected_binding={"render_protocol": {"samples": 8}})
+
+
+def test_the_policy_takes_control_inputs_of_its_profile(tmp_path: Path) -> None:
+    from steersman.teacher.streaming_scene import encode
+
+    control = {
+        "rgb_mse": 0.5,
+        "opacity_mean": 0.1,
+        "current_image_mean": 0.2,
+        "density_mean": 0.3,
+        "fast_norm": 1.0,
+        "observed_count": 3,
+        "previous_action": "FUSE",
+        "remaining_budget": 100.0,
+        "coverage": 0.5,
+        "valid_count": 2,
+        "remaining_steps": 4,
+    }
+    asked = request(tmp_path)
+    fit_policy(asked)
+    policy = load_policy(asked.output).policy
+    assert policy.all_values(control) == policy.all_values(encode(control))
+    assert policy.choose(control, ["OFF", "ALL"]).action in ("OFF", "ALL")
+
+
+def test_the_same_request_makes_the_same_file(tmp_path: Path) -> None:
+    first = fit_policy(request(tmp_path))
+    second = fit_policy(request(tmp_path, output=tmp_path / "again.safetensors"))
+    assert first.checkpoint_sha256 == second.checkpoint_sha256
+
+
+def test_the_report_is_one_line_of_json(tmp_path: Path) -> None:
+    report = fit_policy(request(tmp_path, folds=3, pareto=True))
+    line = json.dumps(report.to_json(), allow_nan=False)
+    assert "\n" not in line
+    body = json.loads(line)
+    assert set(body) >= {
+        "output",
+        "checkpoint_sha256",
+        "binding",
+        "training_loss",
+        "training_row_count",
+        "training_scene_count",
+        "training_near_tie_coverage",
+        "target_mean",
+        "target_scale",
+        "heldout_row_count",
+        "heldout_scene_count",
+        "heldout_loss",
+        "heldout_regret",
+        "heldout_top_accuracy",
+        "heldout_near_tie_coverage",
+        "verdict",
+        "gap_closed",
+        "best_fixed_regret",
+        "folds_gap_closed",
+        "folds_gap_closed_at_random",
+        "pareto",
+    }
+    assert body["verdict"] == "too few scenes"  # 3 of 12 are held out
+    assert body["cross_validation"]["by_scene"]["row_count"] == 96
+    assert body["evidence"]["policy"]["regret"] == body["heldout_regret"]
+
+
+@pytest.mark.parametrize("taken", ["policy.safetensors", "policy.safetensors.part"])
+def test_an_existing_output_is_refused_before_any_work(tmp_path: Path, taken: str) -> None:
+    there = tmp_path / "made" / taken
+    there.parent.mkdir()
+    there.write_bytes(b"kept")
+    told: list[ProgressEvent] = []
+    with pytest.raises(OutputExistsError):
+        fit_policy(request(tmp_path, teacher=(tmp_path / "missing",)), progress=told.append)
+    assert told == []
+    assert there.read_bytes() == b"kept"
+
+
+def test_a_report_folder_with_something_in_it_is_refused_before_any_work(tmp_path: Path) -> None:
+    folder = tmp_path / "report"
+    folder.mkdir()
+    (folder / "kept").write_text("kept")
+    with pytest.raises(OutputExistsError, match="not an empty folder"):
+        fit_policy(request(tmp_path, teacher=(tmp_path / "missing",), report=folder))
+    assert [entry.name for entry in folder.iterdir()] == ["kept"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"teacher": (Path("missing"),)}, InvalidRowError),
+        ({"holdout_fraction": 1.0}, InvalidInputError),
+        ({"validation_scene_ids": ("nowhere",)}, InvalidInputError),
+        ({"folds": 13}, InvalidInputError),
+        ({"folds": 1}, InvalidInputError),
+        ({"cost_weight": -1.0}, InvalidInputError),
+        ({"pareto": True, "validation_scene_ids": ()}, InvalidInputError),
+    ],
+)
+def test_a_fit_that_fails_writes_nothing(
+    tmp_path: Path, changes: dict[str, Any], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        fit_policy(request(tmp_path, report=tmp_path / "report", **changes))
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["rows"]
+
+
+def test_broken_rows_are_named_and_nothing_is_written(tmp_path: Path) -> None:
+    asked = request(tmp_path)
+    with (tmp_path / "rows" / "rows.jsonl").open("a") as file:
+        file.write('{"row_id": NaN}\n')
+    with pytest.raises(InvalidRowError, match=r"rows\.jsonl:97"):
+        fit_policy(asked)
+    assert not asked.output.parent.exists()
+
+
+def hopeless(folder: Path) -> Path:
+    """Rows whose features say nothing about the actions, of which ALL is the best on average."""
+    draw = np.random.default_rng(0)
+    rows = draw_rows(scenes=30, rows=3)
+    for row in rows:
+        gains = draw.normal(loc=[0.0, 0.0, 0.0, 1.0])
+        entries = [
+            float(gain) if allowed else None
+            for gain, allowed in zip(gains, row["feasible_mask"], strict=True)
+        ]
+        row["advantages"] = entries
+        row["losses"] = [None if entry is None else -entry for entry in entries]
+    folder.mkdir()
+    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return folder
+
+
+def test_where_a_fit_is_no_better_the_fallback_plays_the_best_fixed_action(tmp_path: Path) -> None:
+    asked = request(tmp_path, teacher=(hopeless(tmp_path / "hopeless"),), folds=3, fallback=True)
+    report = fit_policy(asked)
+    assert report.fell_back
+    assert report.cross_validation is not None
+    assert report.cross_validation.by_scene.verdict != "better"
+    policy = load_policy(asked.output).policy
+    assert isinstance(policy, FixedRankingPolicy)
+    for features in report.result.heldout.features[:20]:
+        assert policy.choose(features).action == "ALL"
+    assert load_policy(asked.output).provenance["fallback"] is True
+    kept = fit_policy(replace(asked, fallback=False, output=tmp_path / "kept.safetensors"))
+    assert isinstance(load_policy(kept.output).policy, ActionValuePolicy)
+
+
+def test_where_a_fit_is_better_the_fallback_is_not_taken(tmp_path: Path) -> None:
+    write_rows(tmp_path / "many", scenes=30, rows=20)
+    settings = FitSettings(learner="forest", trees=40)
+    asked = request(tmp_path, teacher=(tmp_path / "many",), folds=3, fallback=True, settings=settings)
+    report = fit_policy(asked)
+    assert report.cross_validation is not None
+    assert report.cross_validation.by_scene.verdict == "better"
+    assert not report.fell_back
+    assert report.policy.kind == "action_value_forest"
+    assert set(load_policy(asked.output).provenance["versions"]) >= {"scikit-learn"}
+
+
+def test_with_too_few_scenes_the_fallback_is_taken(tmp_path: Path) -> None:
+    report = fit_policy(request(tmp_path, fallback=True))
+    assert report.evidence is not None
+    assert report.evidence.verdict == "too few scenes"
+    assert report.fell_back
+
+
+def test_costs_can_weigh_so_much_that_the_cheapest_is_played(tmp_path: Path) -> None:
+    settings = FitSettings(learner="forest", trees=30)
+    report = fit_policy(request(tmp_path, cost_weight=1e3, settings=settings))
+    assert report.evidence is not None
+    rows = report.result.heldout
+    cheapest = np.where(rows.feasible, rows.costs, np.inf).min(axis=1)
+    assert report.evidence.policy.mean_cost == pytest.approx(cheapest.mean(), abs=1e-9)
+    assert report.to_json()["cost_weight"] == 1e3
+
+
+def test_what_a_fit_continued_from_is_recorded(tmp_path: Path) -> None:
+    first = fit_policy(request(tmp_path))
+    again = request(tmp_path, output=tmp_path / "again.safetensors", init_policy=first.output)
+    fit_policy(again)
+    assert load_policy(again.output).provenance["init_policy_sha256"] == first.checkpoint_sha256
+
+
+def test_the_report_is_a_page_of_its_own_and_pictures(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    folder = tmp_path / "reports" / "first"
+    fit_policy(request(tmp_path, folds=3, pareto=True, report=folder))
+    pictures = {"confusion", "loss", "pareto", "predictions", "regret", "scenes"}
+    assert {entry.name for entry in folder.iterdir()} == {"report.html"} | {
+        f"{name}.png" for name in pictures
+    }
+    for name in pictures:
+        assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG\r\n")
+    page = (folder / "report.html").read_text()
+    assert page.count("data:image/png;base64,") == len(pictures)
+    assert "http" not in page.replace("http-equiv", "")
+    assert "<script" not in page
+    assert "Over 3 folds of 12 scenes" in page
+
+
+def test_a_report_without_held_out_scenes_says_so(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    folder = tmp_path / "report"
+    report = fit_policy(request(tmp_path, validation_scene_ids=(), report=folder, fallback=True))
+    assert report.evidence is None
+    assert report.fell_back
+    page = (folder / "report.html").read_text()
+    assert "no evidence for or against" in page
+    assert {entry.name for entry in folder.iterdir()} == {"report.html", "loss.png"}
+
+
+def test_names_from_data_are_escaped_in_the_report(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    rows = [row | {"scene_id": f"<script>{row['scene_id']}$x_1$"} for row in draw_rows()]
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    folder = tmp_path / "report"
+    fit_policy(request(tmp_path, teacher=(tmp_path / "odd",), report=folder))
+    assert "<script" not in (folder / "report.html").read_text()
+
+
+def test_without_pytorch_the_error_says_what_to_install() -> None:
+    script = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from steersman.errors import MissingExtraError\n"
+        "try:\n    import steersman.usecases.fit\n"
+        "except MissingExtraError as error:\n    print(error)"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == str(MissingExtraError("fit", purpose="fitting a policy"))
