@@ -165,6 +165,13 @@ def test_episodes_open_once_are_touched_and_close(hot: HotStatements, cursor: An
     ]
 
 
+def test_episodes_without_a_decision_are_dropped(hot: HotStatements, cursor: Any, company: Company) -> None:
+    name = company.name
+    hot.open_episodes(cursor, [(name, "e", 5), (name, "f", 6), (name, "g", 6)])
+    hot.drop_episodes(cursor, [(name, "e"), (name, "g"), (name, "h")])
+    assert [row[1] for row in hot.lock_episodes(cursor, [(name, "e"), (name, "f"), (name, "g")])] == ["f"]
+
+
 def test_cells_are_written_whole_and_read_by_state(hot: HotStatements, cursor: Any, company: Company) -> None:
     name = company.name
     hot.write_cells(cursor, [(name, 1, 0, "a", 0.1, 1, 0, 2.5, 0), (name, 1, 0, "b", 0.2, 2, 1, 0.0, 1)])
@@ -208,7 +215,8 @@ def test_empty_lists_ask_for_nothing(hot: HotStatements, cursor: Any) -> None:
     reads: list[Any] = [hot.lock_tenants, hot.find_decisions, hot.open_chains, hot.whole_chains]
     reads += [hot.find_rewards, hot.rewards_of, hot.lock_episodes, hot.read_cells]
     writes: list[Any] = [hot.insert_decisions, hot.insert_rewards, hot.insert_steps, hot.write_cells]
-    writes += [hot.mark_decisions, hot.open_episodes, hot.touch_episodes, hot.close_episodes, hot.lock_states]
+    writes += [hot.mark_decisions, hot.open_episodes, hot.touch_episodes, hot.close_episodes]
+    writes += [hot.drop_episodes, hot.lock_states]
     assert [read(cursor, []) for read in reads] == [[]] * len(reads)
     assert [write(cursor, []) for write in writes] == [None] * len(writes)
 

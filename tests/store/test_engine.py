@@ -51,6 +51,7 @@ def test_a_file_is_made_when_it_is_opened(form: str, tmp_path: Path) -> None:
         ("sqlite://", "expected a database file"),
         ("mysql://user@host/db", "expected a file, sqlite:///file or postgresql://"),
         ("http://host/db", "expected a file, sqlite:///file or postgresql://"),
+        ("postgresql://user@host:port/db", "expected a file, sqlite:///file or postgresql://"),
         ("missing/folder/steersman.db", "expected an existing folder, got missing/folder"),
     ],
 )
@@ -256,6 +257,51 @@ def test_parent_and_children_go_on_after_a_fork(store_url: str) -> None:
         company.teach("trade", 0.25)
         assert (company.cell("hold").updates, company.cell("trade").updates) == (21, 11)
         assert verify(library.database).differences == ()
+
+
+def test_a_child_keeps_its_own_locks(store_url: str) -> None:
+    """The parent closes the database while the child is at work: nothing that the child was told may be lost."""
+    told, closed = os.pipe(), os.pipe()
+    library = Steersman.open(store_url)
+    company = Company.found(library)
+    company.teach("hold", 1.0)
+
+    def work() -> None:
+        company.teach("trade", 0.5)
+        os.write(told[1], b"!")
+        os.read(closed[0], 1)
+        company.teach("trade", *[0.5] * 10)
+        library.close()
+
+    child = in_child(work)
+    os.read(told[0], 1)
+    library.close()
+    os.write(closed[1], b"!")
+    assert exit_code(child) == 0
+    for end in (*told, *closed):
+        os.close(end)
+    with Steersman.open(store_url) as again:
+        assert Company(again, company.name).cell("trade").updates == 11
+        assert verify(again.database).differences == ()
+
+
+def test_a_child_refuses_a_file_that_was_in_use_when_it_was_forked(sqlite_url: str) -> None:
+    """It would believe to hold its parent's locks, also with a connection of its own."""
+    library = Steersman.open(sqlite_url)
+    company = Company.found(library)
+
+    def work() -> None:
+        with pytest.raises(UnsupportedStoreError, match="forked while a transaction was open"):
+            company.decide()
+        with pytest.raises(UnsupportedStoreError, match="forked while a transaction was open"):
+            Steersman.open(sqlite_url)
+
+    with library.database.transaction():
+        child = in_child(work)
+    assert exit_code(child) == 0
+    company.teach("hold", 0.5)
+    assert verify(library.database).differences == ()
+    library.close()
 
 
 def test_a_closed_pool_is_an_error_of_ours(postgres_url: str) -> None:

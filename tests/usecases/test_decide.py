@@ -191,6 +191,25 @@ def test_the_same_call_again_is_answered_as_before(shared_library: Steersman) ->
         assert Company(elsewhere, company.name).decide({"stage": "open", "gap": 0.1}, **options) == first
 
 
+def test_the_first_answer_is_what_later_ones_are(shared_library: Steersman) -> None:
+    company = Company.found(shared_library, actions=[1, 2])
+    metadata: dict[str, Any] = {"pair": (1, 2.5), "inner": {"b": 1, "a": None}}
+    options: dict[str, Any] = {
+        "feasible": [1],
+        "metadata": metadata,
+        "reasons": {2: "no"},
+        "decision_id": "d",
+    }
+    first = company.decide(**options)
+    assert company.decide(**options) == first
+    assert (first.metadata, first.reasons) == (
+        {"pair": [1, 2.5], "inner": {"a": None, "b": 1}},
+        {"2": "no"},
+    )
+    metadata["pair"] = "changed"
+    assert first.metadata == {"pair": [1, 2.5], "inner": {"a": None, "b": 1}}
+
+
 def test_a_replay_tells_what_has_become_of_the_decision(company: Company) -> None:
     first = company.play("hold", decision_id="d")
     company.reward(first, 0.5)
@@ -250,6 +269,8 @@ def test_the_same_id_of_another_tenant_is_another_decision(
         ({"feasible": []}, InvalidActionError, "expected at least one action id"),
         ({"feasible": ["fold"]}, InvalidActionError, "got 'fold'"),
         ({"feasible": ["hold", "hold"]}, InvalidActionError, "each action id once"),
+        ({"feasible": 5}, InvalidActionError, "feasible: expected"),
+        ({"feasible": "hold"}, InvalidActionError, "feasible: expected"),
         ({"explore": 1}, InvalidInputError, "explore: expected true or false, got 1"),
         ({"decision_id": ""}, InvalidInputError, "decision_id: expected a text of 1 to 200 characters"),
         ({"episode": "x" * 201}, InvalidInputError, "episode: expected a text"),
@@ -403,6 +424,13 @@ def test_duplicates_within_a_list_are_one_decision(company: Company) -> None:
     assert again == first
     assert isinstance(other, ConflictError)
     assert len(company.rows("decisions")) == len(company.rows("cells")) == 1
+
+
+def test_a_conflict_within_a_list_opens_no_episode(company: Company) -> None:
+    request = DecideRequest(company.name, 0, decision_id="d")
+    answers = company.library.decide_many([request, replace(request, episode="ghost")])
+    assert [type(answer) for answer in answers] == [Decision, ConflictError]
+    assert company.rows("episodes") == []
 
 
 def test_an_empty_list_is_answered_with_an_empty_list(shared_library: Steersman) -> None:
