@@ -100,7 +100,7 @@ def test_yaml_and_toml_say_the_same(tmp_path: Path, name: str, text: str) -> Non
         ("x.yaml", "bases: {b: {actions: [x], states: 1, base: c}}", ": bases.b", "which tenants have"),
         ("x.yaml", "tenants: {a: {actions: [x], states: [1}", "", "expected readable YAML"),
         ("x.yaml", "tenants: !!python/object:os.system {}", "", "expected readable YAML"),
-        ("x.yaml", "[" * 100_000, "", "expected readable YAML"),
+        ("x.yaml", "[" * 20_000, "", "expected readable YAML"),
         ("x.toml", "[tenants.a]\nactions = [\n", "", "expected readable TOML"),
         ("x.toml", "[tenants.a]\nactions=['x']\nactions=['y']\n", "", "expected readable TOML"),
     ],
