@@ -26,26 +26,32 @@ def write_file(path: Path, write: Callable[[Path], None]) -> None:
     written.
     """
     check_absent(path)
-    part = _part(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
-        try:
-            write(part)
-            _sync(part)
-            if os.path.lexists(path):  # it came while we were writing
-                raise FileExistsError
-            part.rename(path)
-        finally:
-            part.unlink(missing_ok=True)
+        _write_beside(path, write)
         _sync(path.parent)
-    except FileExistsError as error:
-        raise OutputExistsError("expected no file there yet", where=str(path)) from error
     except OSError as error:
         reason = error.strerror or error
         raise InvalidInputError(
             f"expected a place that can be written, got: {reason}", where=str(path)
         ) from error
+
+
+def _write_beside(path: Path, write: Callable[[Path], None]) -> None:
+    part = _part(path)
+    try:
+        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+    except FileExistsError:
+        check_absent(path)
+        raise
+    try:
+        write(part)
+        _sync(part)
+        if os.path.lexists(path):  # it came while we were writing
+            raise OutputExistsError("expected no file there yet", where=str(path))
+        part.rename(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _part(path: Path) -> Path:
