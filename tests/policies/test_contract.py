@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,10 @@ import pytest
 from steersman.policies.base import Policy
 from steersman.policies.checks import check_policy
 from steersman.policies.kinds import POLICY_KINDS
+from tests.house.rules import ROOT
 from tests.policies.examples import EXAMPLES
+
+PAGE = ROOT / "docs" / "policies.md"
 
 CASES = [
     pytest.param(make, observations, id=f"{kind} {index}")
@@ -40,3 +44,21 @@ def test_the_policy_keeps_the_contract(make: Callable[[], Policy], observations:
     policy = make()
     counts = FOR_POLICIES_THAT_COUNT if policy.kind == "ucb_q_table" else []
     assert check_policy(policy, observations) == FOR_EVERY_POLICY + counts
+
+
+# The page about policies
+
+
+def test_every_kind_and_every_check_is_on_the_page() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    headings = {line.removeprefix("### ") for line in page.splitlines() if line.startswith("### ")}
+    assert headings == set(POLICY_KINDS)
+    for check in FOR_EVERY_POLICY + FOR_POLICIES_THAT_COUNT:
+        assert f"| `{check}` |" in page
+
+
+@pytest.mark.parametrize(
+    "code", re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+)
+def test_the_code_on_the_page_runs(code: str) -> None:
+    exec(compile(code, str(PAGE), "exec"), {})
