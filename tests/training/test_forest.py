@@ -16,6 +16,7 @@ from steersman.policies.forest import ForestPolicy
 from steersman.training.examples import Examples
 from steersman.training.forest import train_forest
 from steersman.training.normalise import scale_targets
+from steersman.training.targets import shaped_gains
 from tests.support.fitted import BINDING, PROVENANCE
 from tests.support.teaching import draw_examples
 
@@ -23,8 +24,7 @@ ensemble = pytest.importorskip("sklearn.ensemble")
 
 
 def fitted(examples: Examples, loss: str, *, trees: int = 30, min_leaf: int = 2) -> ForestPolicy:
-    target = scale_targets(examples.gains, examples.feasible)
-    return train_forest(examples, target, loss=loss, trees=trees, min_leaf=min_leaf, seed=3)
+    return train_forest(examples, loss=loss, trees=trees, min_leaf=min_leaf, seed=3)
 
 
 def fresh_features(rows: int = 500) -> NDArray[np.float32]:
@@ -59,6 +59,21 @@ def test_pairwise_votes_equal_scikit_learn() -> None:
         share = model.predict_proba(fresh_features())[:, 1]
         expected[:, first] += share
         expected[:, second] += 1.0 - share
+    np.testing.assert_allclose(policy.batch_values(fresh_features()), expected, rtol=0, atol=1e-12)
+
+
+def test_a_mixed_forest_is_the_mean_of_scikit_learns_forests_for_each_shape() -> None:
+    examples = draw_examples(masked=0.0)
+    policy = fitted(examples, "mixed", trees=60)
+    expected = np.zeros((500, 3))
+    for shape in ("gain", "log", "rank"):
+        shaped = shaped_gains(examples, shape)
+        model = ensemble.RandomForestRegressor(
+            n_estimators=20, min_samples_leaf=2, max_features=1 / 3, random_state=3
+        )
+        scaling = scale_targets(shaped, examples.feasible)
+        model.fit(examples.features, (shaped - scaling.mean) / scaling.scale)
+        expected += model.predict(fresh_features()) / 3
     np.testing.assert_allclose(policy.batch_values(fresh_features()), expected, rtol=0, atol=1e-12)
 
 
@@ -104,7 +119,7 @@ def test_infeasible_entries_do_not_move_the_mean_of_their_action() -> None:
     """With every leaf holding all rows, the value of an action is its mean over the rows where it is feasible."""
     examples = draw_examples(masked=0.4)
     target = scale_targets(examples.gains, examples.feasible)
-    policy = train_forest(examples, target, loss="squared", trees=200, min_leaf=len(examples), seed=0)
+    policy = train_forest(examples, loss="squared", trees=200, min_leaf=len(examples), seed=0)
     normalised = (examples.gains - target.mean) / target.scale
     means = [normalised[examples.feasible[:, action], action].mean() for action in range(3)]
     np.testing.assert_allclose(policy.all_values(np.zeros(5)), means, atol=0.03)

@@ -140,6 +140,7 @@ def test_auto_compares_both_learners_and_both_losses() -> None:
     assert {(trial.settings.learner, trial.settings.loss) for trial in decision.trials} >= {
         ("mlp", "squared"),
         ("forest", "squared"),
+        ("forest", "mixed"),
         ("forest", "pairwise"),
     }
     assert decision.settings.learner in ("mlp", "forest")
@@ -165,6 +166,33 @@ def test_choosing_looks_at_the_examples_it_is_given_and_is_repeatable() -> None:
     examples = draw_examples(scenes=6, rows=5)
     settings = FitSettings(epochs=12, learning_rate=0.02, early_stopping=True, seed=4)
     assert decide_settings(examples, settings) == decide_settings(examples, settings)
+
+
+def test_a_mixed_network_is_the_mean_of_one_for_each_shape() -> None:
+    examples = draw_examples(scenes=5, rows=5)
+    settings = FitSettings(hidden_dim=6, epochs=15, loss="mixed")
+    together = fit_decided(examples, settings)
+    alone = [fit_decided(examples, replace(settings, loss=loss)) for loss in ("squared", "log", "rank")]
+    mean = np.mean([fitted.policy.batch_values(examples.features) for fitted in alone], axis=0)
+    np.testing.assert_allclose(together.policy.batch_values(examples.features), mean, atol=1e-6)
+
+
+def test_early_stopping_of_a_mixed_network_looks_at_every_shape() -> None:
+    settings = FitSettings(hidden_dim=4, learning_rate=0.02, epochs=30, loss="mixed", early_stopping=True)
+    assert 1 <= decide_settings(overfitting(), settings).settings.epochs <= 30
+
+
+def test_pairwise_training_ranks_the_better_action_higher() -> None:
+    examples = draw_examples(scenes=10, rows=20, noise=0.0, scene_effect=0.0)
+    fitted = fit_decided(examples, FitSettings(loss="pairwise", epochs=150, learning_rate=0.01))
+    lost = regrets(
+        examples.gains,
+        examples.feasible,
+        choices(fitted.policy.batch_values(examples.features), examples.feasible),
+    )
+    uniform = regrets(examples.gains, examples.feasible, choices(np.zeros(3), examples.feasible))
+    assert lost.mean() < 0.1 * uniform.mean()
+    assert fitted.losses[-1] < 0.5 * fitted.losses[0]
 
 
 def test_an_ensemble_is_the_mean_of_its_seeds() -> None:

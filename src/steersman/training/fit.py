@@ -226,7 +226,7 @@ def _metrics(fitted: Fitted, training: Examples, heldout: Examples) -> dict[str,
         target_mean=fitted.target.mean,
         target_scale=fitted.target.scale,
         tie_tolerance=tolerance,
-        predicts=predicts_gains(fitted.policy, fitted.settings),
+        predicts=predicts_gains(fitted.settings),
     )
     return {
         "training_loss": fitted.training_loss,

@@ -12,61 +12,68 @@ from steersman.errors import MissingExtraError
 from steersman.policies.forest import ForestPolicy, Trees, action_pairs
 from steersman.policies.inputs import FeatureScaling
 from steersman.training.examples import Examples
-from steersman.training.normalise import TargetScaling, scale_features
+from steersman.training.normalise import scale_features, scale_targets
+from steersman.training.targets import normalise_targets, shaped_gains, shapes_of
 
 __all__ = ["FIT_EXTRA", "grow_pairwise", "grow_regression", "plain_trees", "train_forest"]
 
 FIT_EXTRA = "fit"
 
 
-def train_forest(
-    examples: Examples, target: TargetScaling, *, loss: str, trees: int, min_leaf: int, seed: int
-) -> ForestPolicy:
+def train_forest(examples: Examples, *, loss: str, trees: int, min_leaf: int, seed: int) -> ForestPolicy:
     """Return a forest fitted to `examples`.
 
-    `squared`: one multi-output regression of the normalised gains. `pairwise`: a classification for each pair of
-    actions, rows weighted by the difference of their gains. Raises MissingExtraError.
+    `pairwise`: a classification for each pair of actions, rows weighted by the difference of their gains. Any
+    other loss: multi-output regressions of the gains in the shapes of that loss, with as many trees for each
+    shape. Raises MissingExtraError.
     """
     scaling = scale_features(examples.features, examples.schema)
     inputs = scaling.impute(examples.features) if scaling.nullable.size else examples.features
     if loss == "pairwise" and examples.gains.shape[1] > 1:
-        grown = grow_pairwise(examples, inputs, trees=trees, min_leaf=min_leaf, seed=seed)
+        grown = plain_trees(
+            grow_pairwise(examples, inputs, trees=trees, min_leaf=min_leaf, seed=seed),
+            lambda value: value[:, 0, 1:],
+        )
         mode = "pairwise"
     else:
-        grown = grow_regression(examples, inputs, target, trees=trees, min_leaf=min_leaf, seed=seed)
+        shapes = shapes_of(loss)
+        each = -(-trees // len(shapes))
+        regressions = [
+            grow_regression(examples, inputs, shape=shape, trees=each, min_leaf=min_leaf, seed=seed)
+            for shape in shapes
+        ]
+        grown = plain_trees([tree for trees in regressions for tree in trees], lambda value: value[:, :, 0])
         mode = "regression"
     kept = FeatureScaling.of(examples.schema, scaling.mean, np.ones_like(scaling.scale))
     return ForestPolicy(examples.catalogue, examples.schema, kept, grown, mode)
 
 
 def grow_regression(
-    examples: Examples,
-    inputs: NDArray[np.float32],
-    target: TargetScaling,
-    *,
-    trees: int,
-    min_leaf: int,
-    seed: int,
-) -> Trees:
-    """Return the trees of a random forest (Breiman 2001) over all actions at once.
+    examples: Examples, inputs: NDArray[np.float32], *, shape: str, trees: int, min_leaf: int, seed: int
+) -> list[Any]:
+    """Return the trees of a random forest (Breiman 2001) over all actions at once, for the gains in one shape.
 
     An infeasible entry counts as its action's mean over the rows where it is feasible, so that it says nothing.
     """
     regressor, _ = _scikit_learn()
-    normalised = (examples.gains - target.mean) / target.scale
-    count = np.maximum(examples.feasible.sum(axis=0), 1)
-    means = np.where(examples.feasible, normalised, 0.0).sum(axis=0) / count
-    targets = np.where(examples.feasible, normalised, means)
+    shaped, feasible = shaped_gains(examples, shape), examples.feasible
+    normalised = normalise_targets(shaped, feasible, scale_targets(shaped, feasible))
+    means = normalised.sum(axis=0) / np.maximum(feasible.sum(axis=0), 1)
+    targets = np.where(feasible, normalised, means)
     model = regressor(
-        n_estimators=trees, min_samples_leaf=min_leaf, max_features=1 / 3, random_state=_state(seed), n_jobs=1
+        n_estimators=trees,
+        min_samples_leaf=min_leaf,
+        max_features=1 / 3,
+        random_state=_state(seed),
+        n_jobs=1,
     )
     model.fit(inputs, targets if targets.shape[1] > 1 else targets[:, 0])
-    return plain_trees([estimator.tree_ for estimator in model.estimators_], lambda value: value[:, :, 0])
+    return [estimator.tree_ for estimator in model.estimators_]
 
 
 def grow_pairwise(
     examples: Examples, inputs: NDArray[np.float32], *, trees: int, min_leaf: int, seed: int
-) -> Trees:
+) -> list[Any]:
     """Return the trees of one random forest per pair of actions, each with the same number of trees.
 
     A row counts for the difference of its gains, as what a wrong vote would cost (Xu, Hutter, Hoos, Leyton-Brown
@@ -79,6 +86,10 @@ def grow_pairwise(
     for index, (first, second) in enumerate(pairs):
         gap = examples.gains[:, first] - examples.gains[:, second]
         rows = examples.feasible[:, first] & examples.feasible[:, second] & (gap != 0.0)
+        ahead = gap[rows] > 0
+        if not ahead.any() or ahead.all():
+            grown += [float(ahead.all()) if ahead.size else 0.5] * each
+            continue
         model = classifier(
             n_estimators=each,
             min_samples_leaf=min_leaf,
@@ -86,13 +97,9 @@ def grow_pairwise(
             random_state=_state(seed + index),
             n_jobs=1,
         )
-        ahead = gap[rows] > 0
-        if not ahead.any() or ahead.all():
-            grown += [float(ahead.all()) if ahead.size else 0.5] * each
-            continue
         model.fit(inputs[rows], ahead, sample_weight=np.abs(gap[rows]) / np.abs(gap[rows]).mean())
         grown += [estimator.tree_ for estimator in model.estimators_]
-    return plain_trees(grown, lambda value: value[:, 0, 1:])
+    return grown
 
 
 def plain_trees(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,18 +11,24 @@ from numpy.typing import NDArray
 from steersman.errors import InvalidInputError
 from steersman.policies.action_value import ActionValuePolicy, Layers
 from steersman.policies.fitted import FittedPolicy
-from steersman.policies.forest import ForestPolicy
 from steersman.policies.inputs import FeatureScaling, input_count
 from steersman.training.examples import Examples
 from steersman.training.forest import train_forest
-from steersman.training.losses import LOSSES
 from steersman.training.metrics import squared_errors
-from steersman.training.mlp import EpochCallback, MlpNetwork, TrainingArrays, fresh_layers, train_mlp
+from steersman.training.mlp import (
+    EpochCallback,
+    MlpNetwork,
+    TrainedLayers,
+    TrainingArrays,
+    fresh_layers,
+    train_mlp,
+)
 from steersman.training.normalise import TargetScaling, scale_features, scale_targets
 from steersman.training.progress import Progress, ProgressEvent, quiet
 from steersman.training.settings import FitSettings
+from steersman.training.targets import normalise_targets, shaped_gains, shapes_of
 
-__all__ = ["Fitted", "fit_decided", "predicts_gains", "training_arrays"]
+__all__ = ["Fitted", "fit_decided", "predicts_gains", "train_member"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,22 +37,38 @@ class Fitted:
 
     policy: FittedPolicy
     target: TargetScaling
-    training_loss: float | None  # as the last step saw it; of a pairwise forest, which has none, None
-    losses: tuple[float, ...]  # [epochs], the mean over an ensemble; empty for forests
+    training_loss: float | None  # as the last step saw it; None of a forest that estimates no gains
+    losses: tuple[float, ...]  # [epochs], the mean over all networks; empty for forests
     settings: FitSettings  # as decided
 
 
-def predicts_gains(policy: FittedPolicy, settings: FitSettings) -> bool:
-    """Return whether the values of `policy`, fitted with `settings`, estimate the normalised gains."""
-    if isinstance(policy, ForestPolicy):
-        return policy.mode == "regression"
-    return LOSSES[settings.loss].predicts
+def predicts_gains(settings: FitSettings) -> bool:
+    """Return whether values fitted with `settings` estimate the normalised gains."""
+    return settings.loss == "squared"
 
 
-def training_arrays(examples: Examples, scaling: FeatureScaling, target: TargetScaling) -> TrainingArrays:
-    """Return what a network is trained on."""
-    targets = np.where(examples.feasible, (examples.gains - target.mean) / target.scale, 0.0)
-    return TrainingArrays(scaling.normalise(examples.features), targets.astype(np.float32), examples.feasible)
+def train_member(
+    examples: Examples,
+    scaling: FeatureScaling,
+    settings: FitSettings,
+    *,
+    shape: str,
+    start: Layers,
+    on_epoch: EpochCallback | None = None,
+) -> TrainedLayers:
+    """Return `start` trained on the gains of `examples` in one `shape`. Raises FitError."""
+    shaped = shaped_gains(examples, shape)
+    targets = normalise_targets(shaped, examples.feasible, scale_targets(shaped, examples.feasible))
+    return train_mlp(
+        TrainingArrays(scaling.normalise(examples.features), targets.astype(np.float32), examples.feasible),
+        start,
+        epochs=settings.epochs,
+        learning_rate=settings.learning_rate,
+        weight_decay=settings.weight_decay,
+        loss="pairwise" if settings.loss == "pairwise" else "squared",
+        device=settings.device,
+        on_epoch=on_epoch,
+    )
 
 
 def fit_decided(
@@ -70,14 +93,13 @@ def fit_decided(
     progress(ProgressEvent(stage, 0, 1))
     policy = train_forest(
         examples,
-        target,
         loss=settings.loss,
         trees=settings.trees,
         min_leaf=settings.min_leaf,
         seed=settings.seed,
     )
     progress(ProgressEvent(stage, 1, 1))
-    loss = _training_error(policy, examples, target) if predicts_gains(policy, settings) else None
+    loss = _training_error(policy, examples, target) if predicts_gains(settings) else None
     return Fitted(policy, target, loss, (), settings)
 
 
@@ -91,22 +113,21 @@ def _fit_mlp(
     stage: str,
 ) -> Fitted:
     scaling = scale_features(examples.features, examples.schema)
-    arrays = training_arrays(examples, scaling, target)
+    shapes = shapes_of(settings.loss)
+    count = settings.ensemble * len(shapes)
     members: list[Layers] = []
     losses = np.zeros(settings.epochs)
-    for member in range(settings.ensemble):
-        trained = train_mlp(
-            arrays,
-            _opening_layers(examples, settings, start, settings.seed + member),
-            epochs=settings.epochs,
-            learning_rate=settings.learning_rate,
-            weight_decay=settings.weight_decay,
-            loss=settings.loss,
-            device=settings.device,
-            on_epoch=_telling(progress, stage, member, settings),
+    for shape, member in product(shapes, range(settings.ensemble)):
+        trained = train_member(
+            examples,
+            scaling,
+            settings,
+            shape=shape,
+            start=_opening_layers(examples, settings, start, settings.seed + member),
+            on_epoch=_telling(progress, stage, len(members) * settings.epochs, count * settings.epochs),
         )
         members.append(trained.layers)
-        losses += np.array(trained.losses) / settings.ensemble
+        losses += np.array(trained.losses) / count
     policy = ActionValuePolicy(examples.catalogue, examples.schema, scaling, _mean_of(members))
     return Fitted(policy, target, float(losses[-1]), tuple(losses.tolist()), settings)
 
@@ -141,11 +162,9 @@ def _mean_of(members: list[Layers]) -> Layers:
     )
 
 
-def _telling(progress: Progress, stage: str, member: int, settings: FitSettings) -> EpochCallback:
-    total = settings.epochs * settings.ensemble
-
+def _telling(progress: Progress, stage: str, before: int, total: int) -> EpochCallback:
     def tell(epoch: int, loss: float, network: MlpNetwork) -> None:  # noqa: ARG001 - the form of a callback
-        progress(ProgressEvent(stage, member * settings.epochs + epoch + 1, total, loss))
+        progress(ProgressEvent(stage, before + epoch + 1, total, loss))
 
     return tell
 

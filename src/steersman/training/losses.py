@@ -1,6 +1,6 @@
 """Training losses, as sums over rows, so that a batch may be summed part by part.
 
-Shapes: n rows, A actions. `values` are the outputs of the network, `targets` the normalised gains, `weights` the
+Shapes: n rows, A actions. `values` are the outputs of the network, `targets` the normalised targets, `weights` the
 feasible mask as 0 and 1. Each loss divides by a total that is known before training, so that its value is a mean.
 """
 
@@ -52,10 +52,9 @@ class Loss:
 
     over_rows: Callable[[Tensor, Tensor, Tensor], Tensor]
     total: Callable[[Tensor, Tensor], Tensor]
-    predicts: bool  # whether values fitted by it estimate the normalised gains
 
 
 LOSSES = {
-    "squared": Loss(squared_loss, squared_total, predicts=True),
-    "pairwise": Loss(pairwise_loss, pairwise_total, predicts=False),
+    "squared": Loss(squared_loss, squared_total),
+    "pairwise": Loss(pairwise_loss, pairwise_total),
 }

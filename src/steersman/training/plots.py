@@ -68,7 +68,7 @@ def draw_predictions(result: PolicyFitResult) -> bytes:
     rows = result.heldout
     values = result.policy.batch_values(rows.features)
     label = "value"
-    if predicts_gains(result.policy, result.settings):
+    if predicts_gains(result.settings):
         values, label = values * result.target_scale + result.target_mean, "predicted"
     actions = rows.catalogue.ids
     columns = min(4, len(actions))

@@ -15,13 +15,14 @@ from steersman.errors import InvalidInputError
 from steersman.policies.inputs import input_count
 from steersman.training.examples import Examples
 from steersman.training.folds import inner_folds
-from steersman.training.learners import fit_decided, training_arrays
+from steersman.training.learners import fit_decided, train_member
 from steersman.training.losses import LOSSES
 from steersman.training.metrics import choices, regrets
-from steersman.training.mlp import MlpNetwork, find_device, fresh_layers, train_mlp
+from steersman.training.mlp import MlpNetwork, find_device, fresh_layers
 from steersman.training.normalise import scale_features, scale_targets
 from steersman.training.progress import Progress, ProgressEvent, quiet
 from steersman.training.settings import LOSS_NAMES, FitSettings
+from steersman.training.targets import normalise_targets, shaped_gains, shapes_of
 
 __all__ = [
     "FOREST_LEAVES",
@@ -37,13 +38,13 @@ SEARCH_SPACE: dict[str, tuple[Any, ...]] = {
     "hidden_dim": (16, 32, 64),
     "learning_rate": (1e-3, 3e-3, 1e-2),
     "weight_decay": (0.0, 1e-3, 1e-2),
-    "loss": ("squared", "pairwise"),
+    "loss": LOSS_NAMES,
 }
 SEARCH_STEPS = (25, 50, 100, 200, 400)
 """Numbers of epochs that a search compares; one run passes through all of them."""
 SEARCH_TRIALS = 16
 """How many corners of the space are tried, beside the settings as given."""
-FOREST_LEAVES = (1, 2, 5, 10)
+FOREST_LEAVES = (1, 2, 5)
 """Least numbers of rows in a leaf that a search compares."""
 
 _Visit = Callable[[int, NDArray[np.bool_], NDArray[np.float32]], None]
@@ -94,7 +95,7 @@ def decide_settings(examples: Examples, settings: FitSettings, *, progress: Prog
             steps = {candidate.epochs, *(SEARCH_STEPS if settings.search else ())}
             trials += _mlp_trials(examples, candidate, steps, folds)
     if settings.learner in ("forest", "auto"):
-        candidates = _forest_candidates(replace(plain, learner="forest"), settings)
+        candidates = _forest_candidates(replace(plain, learner="forest"), search=settings.search)
         for index, candidate in enumerate(candidates):
             progress(ProgressEvent("forests on inner folds", index, len(candidates)))
             trials.append(Trial(candidate, _forest_regret(examples, candidate, folds)))
@@ -110,11 +111,12 @@ def _corners(given: FitSettings) -> list[FitSettings]:
     return [candidate for candidate in found if candidate != given][:SEARCH_TRIALS]
 
 
-def _forest_candidates(given: FitSettings, settings: FitSettings) -> list[FitSettings]:
-    losses = [given.loss, *(loss for loss in LOSS_NAMES if loss != given.loss)]
-    if not settings.search:
-        return [replace(given, loss=loss) for loss in losses]
-    return [replace(given, loss=loss, min_leaf=leaf) for loss in losses for leaf in FOREST_LEAVES]
+def _forest_candidates(given: FitSettings, *, search: bool) -> list[FitSettings]:
+    """Return the loss as given and others; without a search, those that differ the most."""
+    others = LOSS_NAMES if search else ("mixed", "pairwise")
+    losses = dict.fromkeys((given.loss, *others))
+    leaves = FOREST_LEAVES if search else (given.min_leaf,)
+    return [replace(given, loss=loss, min_leaf=leaf) for loss, leaf in product(losses, leaves)]
 
 
 def _mlp_trials(
@@ -127,8 +129,9 @@ def _mlp_trials(
         if step in values:
             values[step][held_out] += outputs
 
-    for member in range(candidate.ensemble):
-        _walk(examples, replace(candidate, epochs=max(steps), seed=candidate.seed + member), folds, add)
+    run = replace(candidate, epochs=max(steps))
+    for shape, member in product(shapes_of(run.loss), range(run.ensemble)):
+        _walk(examples, replace(run, seed=run.seed + member), shape, folds, add)
     ordered = sorted(steps, key=lambda step: (step != candidate.epochs, step))
     return [Trial(replace(candidate, epochs=step), _mean_regret(examples, values[step])) for step in ordered]
 
@@ -146,44 +149,66 @@ def _best_epochs(
     examples: Examples, settings: FitSettings, folds: NDArray[np.int64], progress: Progress
 ) -> int:
     """Return after how many epochs, at most `settings.epochs`, the loss on rows held out is least."""
+    shapes = shapes_of(settings.loss)
     losses = np.zeros(settings.epochs + 1)
+    for number, shape in enumerate(shapes):
+
+        def tell(share: float, loss: float, before: int = number) -> None:
+            done = round((before + share) * 100)
+            progress(ProgressEvent("early stopping", done, 100 * len(shapes), loss))
+
+        losses += _held_out_losses(examples, settings, shape, folds, tell)
     losses[0] = np.inf  # a network that took no step is no candidate
-    kind = LOSSES[settings.loss]
-    normalised = {fold: _normalised_targets(examples, folds == fold) for fold in range(folds.max() + 1)}
-
-    def add(step: int, held_out: NDArray[np.bool_], outputs: NDArray[np.float32]) -> None:
-        fold = int(folds[np.argmax(held_out)])
-        targets, weights = normalised[fold]
-        loss = float(kind.over_rows(torch.from_numpy(outputs), targets, weights))
-        losses[step] += loss
-        done = fold * settings.epochs + step
-        progress(
-            ProgressEvent("early stopping", done, len(normalised) * settings.epochs, loss / len(outputs))
-        )
-
-    _walk(examples, settings, folds, add)
     return int(np.argmin(losses))
 
 
-def _normalised_targets(examples: Examples, held_out: NDArray[np.bool_]) -> tuple[torch.Tensor, torch.Tensor]:
+def _held_out_losses(
+    examples: Examples,
+    settings: FitSettings,
+    shape: str,
+    folds: NDArray[np.int64],
+    tell: Callable[[float, float], None],
+) -> NDArray[np.float64]:
+    """Return the summed loss on rows held out after 0 .. epochs steps: [epochs + 1]."""
+    kind = LOSSES["pairwise" if settings.loss == "pairwise" else "squared"]
+    count = int(folds.max()) + 1
+    aims = [_held_out_targets(examples, shape, folds == fold) for fold in range(count)]
+    losses = np.zeros(settings.epochs + 1)
+
+    def add(step: int, held_out: NDArray[np.bool_], outputs: NDArray[np.float32]) -> None:
+        fold = int(folds[np.argmax(held_out)])
+        targets, weights = aims[fold]
+        loss = float(kind.over_rows(torch.from_numpy(outputs), targets, weights))
+        losses[step] += loss
+        tell((fold + step / settings.epochs) / count, loss / len(outputs))
+
+    _walk(examples, settings, shape, folds, add)
+    return losses
+
+
+def _held_out_targets(
+    examples: Examples, shape: str, held_out: NDArray[np.bool_]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return targets and weights of held-out rows, normalised as the rows trained on are."""
     training, rest = examples.take(~held_out), examples.take(held_out)
-    target = scale_targets(training.gains, training.feasible)
-    targets = np.where(rest.feasible, (rest.gains - target.mean) / target.scale, 0.0).astype(np.float32)
+    scaling = scale_targets(shaped_gains(training, shape), training.feasible)
+    targets = normalise_targets(shaped_gains(rest, shape), rest.feasible, scaling).astype(np.float32)
     return torch.from_numpy(targets), torch.from_numpy(rest.feasible.astype(np.float32))
 
 
-def _walk(examples: Examples, settings: FitSettings, folds: NDArray[np.int64], visit: _Visit) -> None:
+def _walk(
+    examples: Examples, settings: FitSettings, shape: str, folds: NDArray[np.int64], visit: _Visit
+) -> None:
     """Train beside each fold in turn, and call `visit` with the outputs on the fold after 0 .. epochs steps."""
     for fold in range(folds.max() + 1):
-        _train_beside(examples, settings, folds == fold, visit)
+        _train_beside(examples, settings, shape, folds == fold, visit)
 
 
 def _train_beside(
-    examples: Examples, settings: FitSettings, held_out: NDArray[np.bool_], visit: _Visit
+    examples: Examples, settings: FitSettings, shape: str, held_out: NDArray[np.bool_], visit: _Visit
 ) -> None:
     training = examples.take(~held_out)
     scaling = scale_features(training.features, training.schema)
-    target = scale_targets(training.gains, training.feasible)
     inputs = torch.from_numpy(scaling.normalise(examples.features[held_out])).to(find_device(settings.device))
     width, actions = input_count(examples.schema), len(examples.catalogue)
 
@@ -191,14 +216,12 @@ def _train_beside(
         with torch.no_grad():
             visit(step, held_out, network(inputs).cpu().numpy())
 
-    train_mlp(
-        training_arrays(training, scaling, target),
-        fresh_layers(width, settings.hidden_dim, actions, seed=settings.seed),
-        epochs=settings.epochs + 1,  # the network is looked at before each step: the last look costs one more
-        learning_rate=settings.learning_rate,
-        weight_decay=settings.weight_decay,
-        loss=settings.loss,
-        device=settings.device,
+    train_member(
+        training,
+        scaling,
+        replace(settings, epochs=settings.epochs + 1),  # the network is looked at before each step
+        shape=shape,
+        start=fresh_layers(width, settings.hidden_dim, actions, seed=settings.seed),
         on_epoch=look,
     )
 

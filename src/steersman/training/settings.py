@@ -11,7 +11,7 @@ from steersman.errors import InvalidInputError
 __all__ = ["LEARNERS", "LOSS_NAMES", "FitSettings"]
 
 LEARNERS = ("mlp", "forest", "auto")
-LOSS_NAMES = ("squared", "pairwise")
+LOSS_NAMES = ("squared", "log", "rank", "mixed", "pairwise")
 _MAX_INTEGER = 2**31 - 1
 _MAX_SEED = 2**63 - 1
 
@@ -20,9 +20,11 @@ _MAX_SEED = 2**63 - 1
 class FitSettings:
     """The hyper-parameters of a fit. Raises InvalidInputError for one that is outside its bounds.
 
-    `loss`: squared error of the gains, or a cost-weighted pairwise ranking of the actions; it holds for both
-    learners. `learner`: the multi-layer perceptron, the forest, or whichever does better on inner folds.
-    `search` chooses the other settings on inner folds, `early_stopping` the number of epochs.
+    `loss`: the squared error of the gains, of their log shortfalls, or of their ranks within a row; `mixed`, the
+    mean of learners of all three; or a cost-weighted pairwise ranking of the actions. It holds for both learners,
+    and only with `squared` do values estimate gains. `learner`: the multi-layer perceptron, the forest, or
+    whichever does better on inner folds. `search` chooses the other settings on inner folds, `early_stopping` the
+    number of epochs.
     """
 
     learner: str = "mlp"
@@ -36,7 +38,7 @@ class FitSettings:
     ensemble: int = 1
     early_stopping: bool = False
     search: bool = False
-    trees: int = 200  # of a forest; for a pairwise one, of all pairs together at least so many
+    trees: int = 300  # of a forest; for a pairwise one, of all pairs together at least so many
     min_leaf: int = 2  # rows in a leaf of a forest
     tie_tolerance: float = 1e-4
 
