@@ -187,15 +187,18 @@ def list_decisions(
     if not metadata:
         return [tuple(row) for row in connection.execute(query.limit(limit))]
     found: list[Row] = []
-    for row in connection.execute(
-        query.where(decisions.c.metadata.is_not(None)), execution_options={"yield_per": _PAGE}
-    ):
-        body = json.loads(row.metadata)
-        # Typed equality: 1 and true are not the same to the caller who wrote one of them.
-        if all(key in body and json.dumps(body[key]) == json.dumps(value) for key, value in metadata.items()):
-            found.append(tuple(row))
-            if len(found) == limit:
-                break
+    described = query.where(decisions.c.metadata.is_not(None))
+    # Closed at once when the limit is reached, since a server keeps the rest of the stream ready.
+    with connection.execute(described, execution_options={"yield_per": _PAGE}) as result:
+        for row in result:
+            body = json.loads(row.metadata)
+            # Typed equality: 1 and true are not the same to the caller who wrote one of them.
+            if all(
+                key in body and json.dumps(body[key]) == json.dumps(value) for key, value in metadata.items()
+            ):
+                found.append(tuple(row))
+                if len(found) == limit:
+                    break
     return found
 
 
