@@ -1,0 +1,136 @@
+"""What the doctor asks of a database: how it is set up, and sums over what a tenant has logged."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, case, func, inspect, select, text, union_all
+
+from steersman.store.hot.text import Row
+from steersman.store.schema import HEAD, current_revision
+from steersman.store.tables import cells, decisions, episodes, metadata, rewards
+
+__all__ = [
+    "EdgeCounts",
+    "Overdue",
+    "action_evidence",
+    "edge_counts",
+    "journal_mode",
+    "latest_decisions",
+    "overdue_decision_count",
+    "overdue_episode_count",
+    "schema_gaps",
+    "synchronous_commit",
+]
+
+_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """What has waited for too long: how many, and the id of the one that has waited longest, and since when."""
+
+    count: int
+    oldest: str | None
+    since: int | None  # microseconds since 1970, UTC
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeCounts:
+    """Rewards and outcomes that callers gave: how many, and how many at or beyond either end of a range."""
+
+    total: int
+    low: int
+    high: int
+
+
+def journal_mode(connection: Connection) -> str | None:
+    """Return SQLite's journal mode, `wal` or `delete`; None on a server."""
+    if connection.dialect.name != "sqlite":
+        return None
+    return str(connection.execute(text("PRAGMA journal_mode")).scalar_one())
+
+
+def synchronous_commit(connection: Connection) -> str | None:
+    """Return PostgreSQL's `synchronous_commit` of this connection; None on SQLite."""
+    if connection.dialect.name == "sqlite":
+        return None
+    return str(connection.execute(text("SHOW synchronous_commit")).scalar_one())
+
+
+def schema_gaps(connection: Connection) -> list[str]:
+    """Return in words how the schema differs from this release's: revision, tables and indexes."""
+    revision = current_revision(connection)
+    gaps = [] if revision == HEAD else [f"its revision is {revision}, this release works with {HEAD}"]
+    inspector = inspect(connection)
+    present = set(inspector.get_table_names())
+    for table in metadata.sorted_tables:
+        if table.name not in present:
+            gaps.append(f"the table {table.name} is missing")
+            continue
+        indexes = {str(index["name"]) for index in inspector.get_indexes(table.name)}
+        gaps += [
+            f"the index {index.name} is missing" for index in table.indexes if str(index.name) not in indexes
+        ]
+    return gaps
+
+
+def action_evidence(connection: Connection, owner: str, version: int) -> dict[str, tuple[int, float]]:
+    """Return (visits, borrowed evidence) of each action, over all states of a version that have a cell for it."""
+    query = (
+        select(cells.c.action, func.sum(cells.c.visits), func.sum(cells.c.borrowed))
+        .where(cells.c.tenant == owner, cells.c.version == version)
+        .group_by(cells.c.action)
+    )
+    return {action: (int(visits), float(borrowed)) for action, visits, borrowed in connection.execute(query)}
+
+
+def overdue_decision_count(connection: Connection, tenant: str, *, before: int) -> Overdue:
+    """Return the open decisions outside of episodes that were made before a time."""
+    made = decisions.c
+    where = (made.tenant == tenant, made.status == "open", made.created_at < before, made.episode.is_(None))
+    count = connection.execute(select(func.count()).select_from(decisions).where(*where)).scalar_one()
+    first = select(made.decision_id, made.created_at).where(*where).order_by(made.created_at).limit(1)
+    oldest = connection.execute(first).first()
+    return Overdue(int(count), *(oldest if oldest is not None else (None, None)))
+
+
+def overdue_episode_count(connection: Connection, tenant: str, *, before: int) -> Overdue:
+    """Return the open episodes that were last touched before a time."""
+    made = episodes.c
+    where = (made.tenant == tenant, made.status == "open", made.touched_at < before)
+    count = connection.execute(select(func.count()).select_from(episodes).where(*where)).scalar_one()
+    first = select(made.episode, made.touched_at).where(*where).order_by(made.touched_at).limit(1)
+    oldest = connection.execute(first).first()
+    return Overdue(int(count), *(oldest if oldest is not None else (None, None)))
+
+
+def edge_counts(connection: Connection, tenant: str, *, low: float, high: float) -> EdgeCounts:
+    """Return how many rewards and outcomes there are, and how many are at `low` or `high`; defaults do not count."""
+    given = union_all(
+        select(rewards.c.value.label("value")).where(rewards.c.tenant == tenant, rewards.c.kind == "reward"),
+        select(episodes.c.outcome).where(
+            episodes.c.tenant == tenant, episodes.c.kind == "close", episodes.c.outcome.is_not(None)
+        ),
+    ).subquery()
+    at_low = func.count(case((given.c.value <= low, 1)))
+    at_high = func.count(case((given.c.value >= high, 1)))
+    return EdgeCounts(*connection.execute(select(func.count(given.c.value), at_low, at_high)).one())
+
+
+def latest_decisions(connection: Connection, tenant: str, *, limit: int) -> Generator[Row]:
+    """Yield the rows of the decisions with the largest ids that are not void, streamed.
+
+    Ids that the store gives grow with time, so these are the latest; those that callers give are as good as any.
+    """
+    made = decisions.c
+    query = (
+        select(decisions)
+        .where(made.tenant == tenant, made.status != "void")
+        .order_by(made.tenant.desc(), made.decision_id.desc())
+        .limit(limit)
+    )
+    with connection.execute(query, execution_options={"yield_per": _PAGE}) as result:
+        for row in result:
+            yield tuple(row)
