@@ -190,8 +190,8 @@ def test_pairwise_training_ranks_the_better_action_higher() -> None:
         examples.feasible,
         choices(fitted.policy.batch_values(examples.features), examples.feasible),
     )
-    uniform = regrets(examples.gains, examples.feasible, choices(np.zeros(3), examples.feasible))
-    assert lost.mean() < 0.1 * uniform.mean()
+    first = regrets(examples.gains, examples.feasible, choices(np.zeros(3), examples.feasible))
+    assert lost.mean() < 0.2 * first.mean()
     assert fitted.losses[-1] < 0.5 * fitted.losses[0]
 
 
