@@ -14,7 +14,7 @@ from steersman.store.connection import Connection
 from steersman.store.engine import Database
 from steersman.store.rewards import rewards_of_decision
 from steersman.store.steps import steps_of_decision
-from steersman.usecases.lineage import trace_lineage
+from steersman.usecases.ancestry import Ancestry
 
 __all__ = ["ExplainedAction", "Explanation", "explain", "list_decisions"]
 
@@ -31,9 +31,7 @@ class ExplainedAction:
     visits: int | None = None
     updates: int | None = None
     borrowed: float | None = None
-    bonus: float | None = (
-        None  # None also without exploration, and while an action without evidence comes first
-    )
+    bonus: float | None = None  # None also without exploration, and while one without evidence comes first
     greedy: bool = False
     probability: float | None = None
     chosen: bool = False
@@ -56,17 +54,17 @@ def explain(database: Database, tenant: str, decision_id: str) -> Explanation:
     with database.snapshot() as connection:
         owner = tenants.get_tenant(connection, tenant)
         row = decisions.get_decision(connection, tenant, decision_id)
-        version = versions.get_version(connection, tenant, decisions.decision_head(row).version)
+        known = {version.number: version for version in versions.list_versions(connection, tenant)}
+        version = known[decisions.decision_head(row).version]
         decision = decisions.decision_of(row, version.actions.ids)
+        labels = {action: owner.spec.label_of(action) for action in version.actions.ids}
         return Explanation(
             decision,
             version.states.decode(decision.state),
-            _explained(
-                decision, version, {action: owner.spec.label_of(action) for action in version.actions.ids}
-            ),
+            _explained(decision, version, labels),
             draw_uniform(owner.secret, decision_id),
             tuple(rewards_of_decision(connection, tenant, decision_id)),
-            tuple(_steps(connection, decision, version)),
+            tuple(_steps(connection, decision, known)),
         )
 
 
@@ -125,12 +123,15 @@ def _explained(
     return tuple(actions)
 
 
-def _steps(connection: Connection, decision: Decision, deciding: PolicyVersion) -> list[LearningStep]:
+def _steps(
+    connection: Connection, decision: Decision, known: Mapping[int, PolicyVersion]
+) -> list[LearningStep]:
     """Return the learning steps of a decision, wherever they went while one version or another was active."""
-    keys = set()
-    for version in versions.list_versions(connection, decision.tenant):
-        lineage = trace_lineage(version, versions.ancestors(connection, version), deciding)
-        holder, state = lineage.resolve(decision.state, decision.action)
-        keys.add(CellKey(holder.number, state, decision.action))
-    steps = steps_of_decision(connection, decision.tenant, sorted(keys), decision.decision_id)
+    ancestry = Ancestry(known)
+    keys = []
+    for number in known:
+        state = ancestry.place(decision.version, decision.state, within=number)
+        if state is not None:
+            keys.append(CellKey(number, state, decision.action))
+    steps = steps_of_decision(connection, decision.tenant, keys, decision.decision_id)
     return sorted(steps, key=lambda step: (step.created_at, step.key, step.number))

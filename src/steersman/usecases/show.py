@@ -54,7 +54,7 @@ class LearnedTable:
     states: tuple[LearnedState, ...]  # the most evidence first
     known_states: int  # states with any evidence
     all_states: int
-    never_tried: tuple[str, ...]  # labels of actions without evidence in any state
+    never_tried: tuple[str, ...]  # labels of actions that were played in no state, whatever they borrowed
 
 
 def show(
@@ -73,6 +73,7 @@ def show(
             weight = cell.visits + cell.borrowed if not found.is_base else float(cell.updates)
             if weight or cell.updates:
                 evidence[cell.key.state] += weight
+            if cell.visits or cell.updates:
                 tried.add(cell.key.action)
         best = nlargest(limit, evidence, key=lambda state: (evidence[state], -state))
         states = tuple(
