@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from steersman.errors import SteersmanError
+from steersman.errors import ConflictError, InvalidInputError, NotFoundError
 from steersman.library import Steersman
 from steersman.store.tables import cells
 from steersman.usecases.bases import build_base, change_base, create_base, refresh
@@ -37,7 +37,7 @@ class Changes:
         kinds = (self.declare, self.settle, self.turn_back, self.keep, self.take_in, self.borrow)
         try:
             self.pick.choices(kinds, weights=(5, 2, 3, 2, 1, 2))[0](tenant)
-        except SteersmanError:
+        except (ConflictError, InvalidInputError, NotFoundError):
             self.refused += 1
 
     def declare(self, tenant: str) -> None:
