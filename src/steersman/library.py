@@ -26,11 +26,14 @@ from steersman.usecases.apply import Applied, apply_file
 from steersman.usecases.bases import BaseBuild, Refresh, build_base, create_base, refresh
 from steersman.usecases.close_episode import close_episode, close_many
 from steersman.usecases.decide import decide, decide_many
+from steersman.usecases.doctor import Checkup, doctor
 from steersman.usecases.expire import Expired, expire
+from steersman.usecases.explain import Explanation, explain
 from steersman.usecases.export import Exported, export
 from steersman.usecases.import_table import Imported, import_table
 from steersman.usecases.migration_plan import MigrationPlan
 from steersman.usecases.reward import reward, reward_many
+from steersman.usecases.show import LearnedTable, show
 from steersman.usecases.tenants import (
     Erased,
     change_tenant,
@@ -198,3 +201,15 @@ class Steersman:
     def verify(self, tenant: str | None = None) -> Verification:
         """Recompute the logbook; see `steersman.usecases.verify.verify`."""
         return verify(self.database, tenant)
+
+    def doctor(self, tenant: str | None = None) -> Checkup:
+        """Say what goes wrong quietly; see `steersman.usecases.doctor.doctor`."""
+        return doctor(self.database, tenant)
+
+    def explain(self, tenant: str, decision_id: str) -> Explanation:
+        """Return why a decision was made; see `steersman.usecases.explain.explain`."""
+        return explain(self.database, tenant, decision_id)
+
+    def show(self, tenant: str, *, version: int | str | None = None, limit: int = 20) -> LearnedTable:
+        """Return what was learned, for reading; see `steersman.usecases.show.show`."""
+        return show(self.database, tenant, version=version, limit=limit)

@@ -155,6 +155,14 @@ def test_versions_and_bases(acme: Ask) -> None:
     assert acme("versions", "show", "@retail")["updates"] == 2
 
 
+def test_the_doctor_speaks_of_what_was_never_tried(acme: Ask, run: Run) -> None:
+    for number in range(40):
+        acme("decide", "acme", "-s", "0", "--id", str(number), "-f", "firm")
+    found = acme("doctor", "acme")["findings"]
+    assert any(finding["code"] == "never-tried" and "Split" in finding["message"] for finding in found)
+    assert "next: steersman" in run("doctor").stdout
+
+
 def test_verify_ends_with_1_on_a_difference(acme: Ask, run: Run, tmp_path: Path) -> None:
     acme("decide", "acme", "-s", "0")
     assert acme("verify")["count"] == 0

@@ -34,6 +34,7 @@ app.add_typer(episodes.app, name="episodes")
 app.add_typer(versions.app, name="versions")
 app.add_typer(base.app, name="base")
 app.command("verify")(health.verify_command)
+app.command("doctor")(health.doctor_command)
 app.add_typer(database.app, name="db")
 
 

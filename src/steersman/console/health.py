@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from rich.console import RenderableType
+from rich.text import Text
 
 from steersman.console.grid import grid
 from steersman.console.words import count
+from steersman.usecases.doctor import Checkup
 from steersman.usecases.findings import Difference
 from steersman.usecases.verify import Verification
 
-__all__ = ["verification_parts"]
+__all__ = ["checkup_parts", "verification_parts"]
 
 _SHOWN = 50
+_COLOURS = {"problem": "red", "warning": "yellow", "note": "cyan"}
 
 
 def verification_parts(result: Verification) -> list[RenderableType]:
@@ -34,3 +37,18 @@ def _row(difference: Difference) -> list[str]:
     what = f"{difference.subject} {difference.record}".strip()
     shown = [str(difference.stored), str(difference.rebuilt)]
     return [*("-" if part is None else str(part) for part in place), what, difference.field, *shown]
+
+
+def checkup_parts(checkup: Checkup) -> list[RenderableType]:
+    """Return each finding in words, with what to do next."""
+    looked = count(checkup.tenants, "tenant")
+    if checkup.healthy:
+        return [f"[green]healthy[/]: nothing found in the database and {looked}"]
+    parts: list[RenderableType] = [f"{count(len(checkup.findings), 'finding')} in the database and {looked}"]
+    for finding in checkup.findings:
+        about = finding.tenant or "database"
+        line = Text.assemble((finding.severity, _COLOURS[finding.severity]), f"  {about}: {finding.message}")
+        if finding.command is not None:
+            line.append(f"\n         next: {finding.command}", style="dim")
+        parts.append(line)
+    return parts
