@@ -85,7 +85,6 @@ class Histories(RuleBasedStateMachine):
         self.library = Steersman.open(url)
         self.name = f"company-{uuid4().hex}"
         self.answers: dict[str, Decision] = {}
-        self.frozen = 0
 
     @initialize(rules=RULES)
     def found(self, rules: Rules) -> None:
@@ -96,12 +95,15 @@ class Histories(RuleBasedStateMachine):
 
     @rule(data=st.data(), episode=EPISODES, explore=st.sampled_from([True, True, False]))
     def decide(self, data: st.DataObject, episode: str | None, explore: bool) -> None:
+        self._decide(data, episode, explore=explore)
+
+    def _decide(self, data: st.DataObject, episode: str | None, *, explore: bool = True) -> None:
         state = data.draw(st.sampled_from(self.model.rules.states))
         chosen = data.draw(st.sets(st.sampled_from(self.model.rules.actions), min_size=1))
         feasible = tuple(action for action in self.model.rules.actions if action in chosen)
         decision_id = f"d{len(self.answers)}"
         options: dict[str, Any] = {
-            "feasible": list(chosen),
+            "feasible": sorted(chosen),
             "episode": episode,
             "decision_id": decision_id,
             "explore": explore,
@@ -118,37 +120,37 @@ class Histories(RuleBasedStateMachine):
 
     @precondition(lambda self: self.answers)
     @rule(data=st.data())
-    def decide_again(self, data: st.DataObject) -> None:
+    def ask_again(self, data: st.DataObject) -> None:
+        """The same again, the same id for something else, and what was never sound."""
         known = self.answers[data.draw(st.sampled_from(sorted(self.answers)))]
         deal = self.model.deals[known.decision_id]
-        again = self._ask(known.decision_id, deal.state, known)
+        options: dict[str, Any] = {
+            "feasible": list(known.feasible),
+            "episode": known.episode,
+            "decision_id": known.decision_id,
+            "explore": known.explore,
+        }
+        again = self.library.decide(self.name, {"x": deal.state}, **options)
         assert again == replace(known, status=deal.status)
-
-    @precondition(lambda self: self.answers)
-    @rule(data=st.data())
-    def decide_otherwise(self, data: st.DataObject) -> None:
-        known = self.answers[data.draw(st.sampled_from(sorted(self.answers)))]
         with pytest.raises(ConflictError):
-            self._ask(known.decision_id, "elsewhere", known)
-
-    def _ask(self, decision_id: str, state: str, known: Decision) -> Decision:
-        return self.library.decide(
-            self.name,
-            {"x": state},
-            feasible=list(known.feasible),
-            episode=known.episode,
-            decision_id=decision_id,
-            explore=known.explore,
-        )
-
-    @rule()
-    def decide_wrongly(self) -> None:
+            self.library.decide(self.name, {"x": "elsewhere"}, **options)
         with pytest.raises(InvalidStateError):
             self.library.decide(self.name, {"x": "elsewhere"})
         with pytest.raises(InvalidActionError):
-            self.library.decide(self.name, {"x": self.model.rules.states[0]}, feasible=["z"], episode="wrong")
-        if self.model.active is None:
-            self.model.start()
+            self.library.decide(self.name, {"x": self.model.rules.states[0]}, feasible=["z"], episode="z")
+
+    @rule(
+        data=st.data(), values=st.lists(st.one_of(st.none(), VALUES), min_size=2, max_size=4), outcome=VALUES
+    )
+    def live_through(self, data: st.DataObject, values: list[float | None], outcome: float) -> None:
+        """An episode from its first decide to its close, with rewards that come at once."""
+        episode = f"episode {len(self.answers)}"
+        for value in values:
+            self._decide(data, episode)
+            if value is not None:
+                decision_id = f"d{len(self.answers) - 1}"
+                self._reward(decision_id, value, f"r{len(self.model.reward_ids)}")
+        self._close(episode, outcome)
 
     # Learning
 
@@ -156,14 +158,17 @@ class Histories(RuleBasedStateMachine):
     @rule(data=st.data(), value=VALUES, own_id=st.booleans())
     def reward(self, data: st.DataObject, value: float, own_id: bool) -> None:
         decision_id = data.draw(st.sampled_from(sorted(self.answers)))
-        reward_id = decision_id if own_id else f"r{len(self.model.reward_ids)}"
-        if self.model.deals[decision_id].status == "void" and reward_id not in self.model.reward_ids:
+        self._reward(decision_id, value, decision_id if own_id else f"r{len(self.model.reward_ids)}")
+
+    def _reward(self, decision_id: str, value: float, reward_id: str) -> None:
+        known = self.model.reward_ids.get(reward_id)
+        if known is None and self.model.deals[decision_id].status == "void":
             with pytest.raises(DecisionVoidError):
                 self.library.reward(self.name, decision_id, value, reward_id=reward_id)
-        elif reward_id not in self.model.reward_ids:
+        elif known is None:
             answer = self.library.reward(self.name, decision_id, value, reward_id=reward_id)
             assert answer.effect == self.model.reward(reward_id, decision_id, value)
-        elif self.model.reward_ids[reward_id] == (decision_id, value):
+        elif known == (decision_id, value):
             assert self.library.reward(self.name, decision_id, value, reward_id=reward_id).value == value
         else:
             with pytest.raises(ConflictError):
@@ -189,7 +194,15 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: self.answers)
     @rule(data=st.data())
     def void(self, data: st.DataObject) -> None:
-        decision_id = data.draw(st.sampled_from(sorted(self.answers)))
+        self._void(data.draw(st.sampled_from(sorted(self.answers))))
+
+    @rule(data=st.data(), rules=RULES)
+    def void_after_a_migration(self, data: st.DataObject, rules: Rules) -> None:
+        self._decide(data, None)
+        self._migrate(rules)
+        self._void(f"d{len(self.answers) - 1}")
+
+    def _void(self, decision_id: str) -> None:
         deal = self.model.deals[decision_id]
         if deal.status == "learned":
             with pytest.raises(DecisionLearnedError):
@@ -206,7 +219,9 @@ class Histories(RuleBasedStateMachine):
     @rule(data=st.data(), outcome=st.one_of(st.none(), VALUES))
     def close(self, data: st.DataObject, outcome: float | None) -> None:
         names = sorted({answer.episode for answer in self.answers.values() if answer.episode})
-        episode = data.draw(st.sampled_from(names))
+        self._close(data.draw(st.sampled_from(names)), outcome)
+
+    def _close(self, episode: str, outcome: float | None) -> None:
         if self.model.closed.get(episode, outcome) != outcome:
             with pytest.raises(ConflictError):
                 self.library.close_episode(self.name, episode, outcome)
@@ -219,34 +234,31 @@ class Histories(RuleBasedStateMachine):
     # Versions
 
     @rule(rules=RULES)
-    def migrate(self, rules: Rules) -> None:
+    def change(self, rules: Rules) -> None:
+        self._migrate(rules)
+
+    def _migrate(self, rules: Rules) -> None:
         migrate(self.library.database, self.name, declaration(rules))
         self.model.migrate(rules)
 
     @precondition(lambda self: self.model.active is not None)
-    @rule()
-    def roll_back(self) -> None:
+    @rule(data=st.data(), verb=st.sampled_from(["roll back", "activate", "freeze"]))
+    def change_version(self, data: st.DataObject, verb: str) -> None:
+        database = self.library.database
         parent = self.model.versions[self.model.active or 0].parent
-        if parent is None:
+        if verb == "activate":
+            number = data.draw(st.sampled_from(sorted(self.model.versions)))
+            activate(database, self.name, number)
+            self.model.activate(number)
+        elif verb == "freeze":
+            freeze(database, self.name, f"copy-{len(self.model.versions)}")
+            self.model.freeze()
+        elif parent is None:
             with pytest.raises(ConflictError):
-                roll_back(self.library.database, self.name)
+                roll_back(database, self.name)
         else:
-            roll_back(self.library.database, self.name)
+            roll_back(database, self.name)
             self.model.activate(parent)
-
-    @precondition(lambda self: self.model.active is not None)
-    @rule(data=st.data())
-    def activate(self, data: st.DataObject) -> None:
-        number = data.draw(st.sampled_from(sorted(self.model.versions)))
-        activate(self.library.database, self.name, number)
-        self.model.activate(number)
-
-    @precondition(lambda self: self.model.active is not None)
-    @rule()
-    def freeze(self) -> None:
-        self.frozen += 1
-        freeze(self.library.database, self.name, f"copy-{self.frozen}")
-        self.model.freeze()
 
     @rule()
     def reopen(self) -> None:
@@ -292,7 +304,7 @@ def test_random_histories(store_url: str) -> None:
     run_state_machine_as_test(
         Here,
         settings=settings(
-            max_examples=10 if store_url.startswith("postgresql") else 25,
+            max_examples=8 if store_url.startswith("postgresql") else 20,
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=list(HealthCheck),
