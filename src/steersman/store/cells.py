@@ -19,7 +19,6 @@ __all__ = [
     "open_cells",
     "same_cells",
     "state_cells",
-    "step_counts",
 ]
 
 _PAGE = 5000
@@ -136,11 +135,3 @@ def open_cells(connection: Connection, tenant: str, version: int, opening: Itera
     )
     connection.execute(insert(cells).from_select([*names, "steps"], opened))
     return count
-
-
-def step_counts(connection: Connection, tenant: str, version: int) -> dict[CellKey, int]:
-    """Return the number of learning steps that each cell of a version says it has."""
-    query = select(cells.c.state, cells.c.action, cells.c.steps).where(
-        cells.c.tenant == tenant, cells.c.version == version
-    )
-    return {CellKey(version, row.state, row.action): row.steps for row in connection.execute(query)}

@@ -19,8 +19,8 @@ __all__ = ["Fate", "Group", "MigrationPlan", "Moves", "Source", "Tally", "change
 
 _SHOWN = 20
 
-Mask = NDArray[np.bool_]
-Indices = NDArray[np.int64]
+_Mask = NDArray[np.bool_]
+_Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ class Source:
     """A version that gives cells to the new one."""
 
     version: PolicyVersion
-    states: Indices  # [S of this version], the index of each state in the new one, or -1
-    gives: Mapping[str, Mask]  # of action ids, [S of the new version]: which states it gives
+    states: _Indices  # [S of this version], the index of each state in the new one, or -1
+    gives: Mapping[str, _Mask]  # of action ids, [S of the new version]: which states it gives
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,7 +125,7 @@ def trace_moves(new: PolicyVersion, line: Sequence[PolicyVersion]) -> Moves:
     )
 
 
-def _state_map(new: PolicyVersion, nearer: Sequence[PolicyVersion], version: PolicyVersion) -> Indices:
+def _state_map(new: PolicyVersion, nearer: Sequence[PolicyVersion], version: PolicyVersion) -> _Indices:
     """Return where each state of `version` lies in `new`: where rewards of its decisions will look for it."""
     found = trace_lineage(new, [*nearer, version], version).maps[0]
     return np.arange(version.states.size, dtype=np.int64) if found is None else found
@@ -138,7 +138,7 @@ class _OpenPairs:
     """
 
     def __init__(self, new: PolicyVersion) -> None:
-        self._groups: list[tuple[tuple[str, ...], Mask]] = [
+        self._groups: list[tuple[tuple[str, ...], _Mask]] = [
             (new.actions.ids, np.ones(new.states.size, dtype=bool))
         ]
 
@@ -150,10 +150,10 @@ class _OpenPairs:
     def count(self) -> int:
         return sum(len(actions) * int(mask.sum()) for actions, mask in self._groups)
 
-    def claim(self, reached: Mask, actions: ActionCatalogue) -> dict[str, Mask]:
+    def claim(self, reached: _Mask, actions: ActionCatalogue) -> dict[str, _Mask]:
         """Close the pairs of the `reached` states and `actions`; return of each action which states it closed."""
-        groups: list[tuple[tuple[str, ...], Mask]] = []
-        won: dict[str, Mask] = {}
+        groups: list[tuple[tuple[str, ...], _Mask]] = []
+        won: dict[str, _Mask] = {}
         for ids, mask in self._groups:
             inside = tuple(action for action in ids if action in actions.position)
             outside = tuple(action for action in ids if action not in actions.position)
@@ -191,7 +191,7 @@ def _fate_of_actions(new: ActionCatalogue, line: Sequence[PolicyVersion]) -> Fat
     )
 
 
-def _fate_of_states(new: StateSpace, old: StateSpace, moved: Indices, *, unknown: Mask) -> Fate:
+def _fate_of_states(new: StateSpace, old: StateSpace, moved: _Indices, *, unknown: _Mask) -> Fate:
     """Return the fate of states; `moved` is [S of old], `unknown` [S of new]: in no version of the line."""
     reached = np.zeros(new.size, dtype=bool)
     reached[moved[moved >= 0]] = True
@@ -205,7 +205,7 @@ def _fate_of_states(new: StateSpace, old: StateSpace, moved: Indices, *, unknown
     )
 
 
-def _states(space: StateSpace, mask: Mask) -> Group:
+def _states(space: StateSpace, mask: _Mask) -> Group:
     first = np.flatnonzero(mask)[:_SHOWN]
     return Group(int(mask.sum()), tuple(space.describe(int(state)) for state in first))
 

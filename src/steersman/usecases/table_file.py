@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?
 _INT64_MAX = 2**63 - 1
 _LINED = np.dtype([*CELL.descr, ("line", np.int64)])
 
-Rows = tuple[list[str], Iterator[tuple[int, Sequence[Any]]]]  # columns; line or row number, and values
+_Rows = tuple[list[str], Iterator[tuple[int, Sequence[Any]]]]  # columns; line or row number, and values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -214,7 +214,7 @@ def _weight(value: Any, what: str) -> float:
 
 
 @contextmanager
-def _csv_rows(path: Path) -> Iterator[Rows]:
+def _csv_rows(path: Path) -> Iterator[_Rows]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)
@@ -235,7 +235,7 @@ def _full_rows(reader: Any, width: int, path: Path) -> Iterator[tuple[int, Seque
 
 
 @contextmanager
-def _parquet_rows(path: Path) -> Iterator[Rows]:
+def _parquet_rows(path: Path) -> Iterator[_Rows]:
     try:
         import pyarrow as pa
         from pyarrow import parquet
