@@ -65,10 +65,9 @@ def _in_order(tenant: str, version: int, *, opening: bool) -> Select[Any]:
 def _stream(connection: Connection, query: Select[Any]) -> Iterator[Cell]:
     # Options of the statement: those of a connection would stay with whatever it runs next.
     options = {"yield_per": _PAGE}
-    for version, state, action, q, visits, updates, borrowed in connection.execute(
-        query, execution_options=options
-    ):
-        yield Cell(CellKey(version, state, action), q, visits, updates, borrowed)
+    with connection.execute(query, execution_options=options) as rows:
+        for version, state, action, q, visits, updates, borrowed in rows:
+            yield Cell(CellKey(version, state, action), q, visits, updates, borrowed)
 
 
 def state_cells(connection: Connection, tenant: str, version: int, state: int) -> list[Cell]:

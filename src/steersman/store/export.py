@@ -62,8 +62,9 @@ def iterate_rows(connection: Connection, tenant: str) -> Iterator[tuple[str, dic
 def _rows_of(connection: Connection, table: Table, tenant: str) -> Iterator[dict[str, Any]]:
     columns = [column for column in table.columns if column.name != "secret"]
     query = select(*columns).where(table.c.tenant == tenant).order_by(*table.primary_key.columns)
-    for row in connection.execute(query, execution_options={"yield_per": _PAGE}).mappings():
-        yield {name: _as_json(name, value) for name, value in row.items()}
+    with connection.execute(query, execution_options={"yield_per": _PAGE}) as rows:
+        for row in rows.mappings():
+            yield {name: _as_json(name, value) for name, value in row.items()}
 
 
 def _as_json(name: str, value: Any) -> Any:
