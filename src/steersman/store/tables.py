@@ -6,6 +6,8 @@ Texts compare by their bytes on both ("C" collation). A base is kept like a tena
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -43,16 +45,16 @@ metadata = MetaData()
 _Text = Text().with_variant(Text(collation="C"), "postgresql")
 
 
-def _text(name: str, *, nullable: bool = False) -> Column[str]:
+def _text(name: str, *, nullable: bool = False) -> Column[Any]:
     return Column(name, _Text, nullable=nullable)
 
 
-def _table(name: str, *parts: Column[object] | PrimaryKeyConstraint | UniqueConstraint | Index) -> Table:
+def _table(name: str, *parts: Column[Any] | PrimaryKeyConstraint | UniqueConstraint | Index) -> Table:
     # Narrow tables that are read by key are stored in key order: one state's cells lie side by side.
     return Table(name, metadata, *parts, sqlite_with_rowid=False)
 
 
-def _cell_columns() -> list[Column[object]]:
+def _cell_columns() -> list[Column[Any]]:
     return [
         _text("tenant"),
         Column("version", Integer, nullable=False),
