@@ -142,3 +142,13 @@ def test_a_visit_is_not_carried_into_an_imported_version_but_restored_from_behin
     lineage = trace_lineage(version(4, "ab", parent=3), [three, two, one], one)
     assert holder(lineage, 0, "a", latest=1) == (4, 0)
     assert holder(lineage, 0, "b", latest=1) == (2, 0)
+
+
+def test_a_visit_is_not_carried_where_a_version_in_between_gave_its_own_cell() -> None:
+    # Version 2 adds the factor without saying what states had before; version 3 says it one version late, and takes
+    # version 2's cell for (open, wide), which never had the visit.
+    one, two = version(1, "ab", STAGES), version(2, "ab", with_gap(None), parent=1)
+    three = version(3, "ba", with_gap("wide"), parent=2)
+    lineage = trace_lineage(three, [two, one], one)
+    assert place(lineage, 0, "a") == (3, 0)
+    assert holder(lineage, 0, "a", latest=1) == (1, 0)

@@ -45,13 +45,23 @@ class Lineage:
         holder = self.path[-1], state
         if len(self.path) == 1 or self.path[-2].number <= latest_version:
             return holder
+        passed: list[PolicyVersion] = []
         for version, states in reversed(list(zip(self.path[:-1], self.maps[:-1], strict=True))):
             index = state if states is None else int(states[state])
-            if index >= 0 and action in version.actions.position:
-                if version.origin == "imported":
-                    break
-                holder = version, index
+            if index < 0 or action not in version.actions.position:
+                passed.append(version)
+                continue
+            # A version in between that knew this meaning by itself gave its own cell, not the one behind it.
+            if version.origin == "imported" or any(_gives(older, version, index, action) for older in passed):
+                break
+            holder = version, index
+            passed.clear()
         return holder
+
+
+def _gives(older: PolicyVersion, version: PolicyVersion, state: int, action: str) -> bool:
+    """Return whether `older` has the cell that (state, action) of `version` is restored from."""
+    return action in older.actions.position and bool((older.states.remap(version.states) == state).any())
 
 
 def trace_lineage(active: PolicyVersion, line: Sequence[PolicyVersion], deciding: PolicyVersion) -> Lineage:
