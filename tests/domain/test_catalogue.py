@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from steersman.domain.catalogue import MAX_ACTIONS, ActionCatalogue
-from steersman.errors import InvalidActionError, InvalidInputError, InvalidSpecError
+from steersman.errors import InvalidActionError, InvalidSpecError
 
 CARDS = ActionCatalogue.of(["hold", 7, "trade"])
 
@@ -28,7 +28,7 @@ def test_positions_come_in_catalogue_order() -> None:
         (["hold", "fold"], r"expected ids among \['hold', '7', 'trade'\], got 'fold'"),
         (["hold", "hold"], "expected each action id once"),
         ([7, "7"], "expected each action id once"),
-        ([True], "got 'True'"),
+        ([True], "feasible: expected .* got True"),
     ],
 )
 def test_a_bad_mask_is_refused(feasible: list[Any], message: str) -> None:
@@ -57,7 +57,7 @@ def test_a_bad_catalogue_is_refused(ids: Any, message: str) -> None:
 
 @pytest.mark.parametrize("action", ["", "a\nb", "a\x00", "\ud800", "x" * 201, None, 1.5, True])
 def test_an_action_id_is_an_id(action: Any) -> None:
-    with pytest.raises(InvalidInputError, match=r"actions\[1\]"):
+    with pytest.raises(InvalidSpecError, match=r"actions\[1\]"):
         ActionCatalogue.of(["a", action])
 
 

@@ -275,6 +275,7 @@ def test_decisions_are_listed_newest_first_and_filtered(shared_library: Steersma
         assert ids(metadata={"deal": 1}) == ["d3", "d2"]
         assert ids(metadata={"deal": 1, "name": "n3"}) == ["d3"]
         assert ids(metadata={"flag": True}) == ["d4"]
+        assert ids(metadata={"deal": 1}, limit=1) == ["d3"]
         assert (
             ids(metadata={"deal": 1.0}) == ids(metadata={"deal": "1"}) == ids(metadata={"unknown": 1}) == []
         )

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
 from steersman.domain.catalogue import ActionCatalogue
 from steersman.domain.features import FeatureSchema
 from steersman.domain.identifiers import check_finite
@@ -135,7 +133,7 @@ class ThresholdPolicy(BaselinePolicy):
         Raises InvalidInputError when the value is missing or no finite number.
         """
         key = self.feature if isinstance(observation, Mapping) else self.schema.position[self.feature]
-        value = check_finite(_plain(observation[key]), what=f"features.{self.feature}")
+        value = check_finite(observation[key], what=f"features.{self.feature}")
         return [_place_of(self.catalogue, self.actions[bisect_right(self.edges, value)], feasible)]
 
     def to_payload(self) -> dict[str, Any]:
@@ -197,8 +195,3 @@ def _check_known(catalogue: ActionCatalogue, action: str, *, what: str) -> None:
 def _place_of(catalogue: ActionCatalogue, action: str, feasible: Sequence[int]) -> int:
     position = catalogue.position[action]
     return feasible.index(position) if position in feasible else 0
-
-
-def _plain(value: Any) -> Any:
-    """Return a number of NumPy as one of Python, and anything else as it is."""
-    return value.item() if isinstance(value, np.generic) else value
