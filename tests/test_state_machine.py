@@ -19,6 +19,7 @@ from hypothesis.stateful import (
 )
 
 from steersman.domain.records import Decision, RewardRequest
+from steersman.domain.settings import TenantSpec
 from steersman.errors import (
     ConflictError,
     DecisionLearnedError,
@@ -29,6 +30,7 @@ from steersman.errors import (
 )
 from steersman.library import Steersman
 from steersman.store.cells import iterate_cells
+from steersman.store.tenants import insert_tenant
 from steersman.usecases.migrate import migrate
 from steersman.usecases.verify import verify
 from steersman.usecases.versions import activate, freeze, roll_back
@@ -56,6 +58,7 @@ RULES = st.builds(
     st.sampled_from([0.0, 1.0, 2.0**0.5]),
     st.sampled_from([0.0, 0.25, 1.0]),
 )
+SECRET = b"one for every history"
 EPISODES = st.sampled_from([None, None, "e", "f", "g"])
 
 
@@ -88,8 +91,10 @@ class Histories(RuleBasedStateMachine):
 
     @initialize(rules=RULES)
     def found(self, rules: Rules) -> None:
-        self.library.create_tenant(self.name, declaration(rules))
-        self.model = Model(rules, self.library.show_tenant(self.name).secret)
+        # A secret of ours, so that a history that fails can be played again.
+        with self.library.database.transaction() as connection:
+            insert_tenant(connection, self.name, TenantSpec.from_json(declaration(rules)), SECRET)
+        self.model = Model(rules, SECRET)
 
     # Deciding
 
