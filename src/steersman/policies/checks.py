@@ -27,7 +27,7 @@ __all__ = [
     "frequencies_fit",
 ]
 
-P = TypeVar("P", bound=Policy)
+_P = TypeVar("_P", bound=Policy)
 
 _DECISIONS = 20_000
 _BEFORE_REWARD = 1_000
@@ -286,7 +286,7 @@ def _cases(policy: Policy, observations: Sequence[Any]) -> Iterator[tuple[Any, l
                 yield observation, list(mask), explore
 
 
-def _reloaded(policy: P) -> P:
+def _reloaded(policy: _P) -> _P:
     """Return a copy by way of the payload, written as JSON and read again."""
     return type(policy).from_payload(json.loads(json.dumps(policy.to_payload())))
 
