@@ -27,10 +27,8 @@ import pysqlite3
 
 from benchmarks.support import ROUNDS, Lines, fsync_probe, machine, postgres_database, scratch
 from steersman.domain.records import DecideRequest, Decision, RewardRequest
-from steersman.settings import Settings
-from steersman.store import hot
 from steersman.store.backends import SQLITE_PRAGMAS
-from steersman.store.engine import Database
+from steersman.store.engine import Database, HotTransaction
 from steersman.usecases import scope
 from steersman.usecases.decide import decide_many
 from steersman.usecases.reward import reward_many
@@ -84,15 +82,13 @@ def populate(database: Database) -> None:
         create_tenant(database, f"tenant-{tenant:03d}", declaration)
         start(database, f"tenant-{tenant:03d}")
     generator = random.Random(7)
-    with database.transaction() as connection:
-        handle = scope.Scope(database, connection)
-        for tenant in range(TENANTS):
-            rows: list[tuple[Any, ...]] = [
-                (f"tenant-{tenant:03d}", 1, state, f"card-{action}", generator.random(), 9, 9, 0.0, 0)
-                for state in range(STATES)
-                for action in range(ACTIONS)
-            ]
-            handle.hot.write_cells(handle.cursor, rows)
+    cells: list[tuple[Any, ...]] = [
+        (f"tenant-{tenant:03d}", 1, state, f"card-{action}", generator.random(), 9, 9, 0.0, 0)
+        for tenant in range(TENANTS)
+        for state in range(STATES)
+        for action in range(ACTIONS)
+    ]
+    database.run_hot(lambda transaction: database.hot.write_cells(transaction.cursor, cells))
 
 
 def requests(generator: random.Random, length: int) -> list[DecideRequest]:
@@ -119,8 +115,13 @@ def replay(connection: Any, transactions: Sequence[list[Statement]], begin: str 
 def record(work: Callable[[], Any], log: list[list[Statement]]) -> Any:
     """Return what `work`, one transaction, does; note its statements."""
     statements: list[Statement] = []
-    plain = hot.cursor_of
-    with mock.patch.object(scope, "cursor_of", lambda connection: Recorder(plain(connection), statements)):
+    plain = scope.Scope.__init__
+
+    def listening(self: scope.Scope, database: Database, transaction: HotTransaction) -> None:
+        plain(self, database, transaction)
+        self.cursor = Recorder(self.cursor, statements)
+
+    with mock.patch.object(scope.Scope, "__init__", listening):
         answer = work()
     log.append(statements)
     return answer
@@ -140,33 +141,34 @@ def _reward_lists(decisions: Sequence[Sequence[Any]]) -> list[list[RewardRequest
     ]
 
 
-def measure(url: str, copy: Callable[[], str], folder: Path, lines: Lines) -> None:
-    """Measure one backend: `url` is populated, and `copy` makes another database like it."""
-    settings = Settings()
-    ours = Database.open(copy(), settings=settings)
-    model = Database.open(copy(), settings=settings)
+def measure(copy: Callable[[], str], folder: Path, lines: Lines) -> None:
+    """Measure one backend; `copy` makes another database like the populated one.
+
+    The model, whose statements are recorded, and the floor, which replays them, go on from round to round as ours
+    does, so that all three grow alike and pay for their checkpoints alike.
+    """
+    ours, model = Database.open(copy()), Database.open(copy())
+    sqlite = ours.dialect == "sqlite"
+    url = copy()
+    floor = _plain_sqlite(url) if sqlite else psycopg.connect(url, options="-c enable_seqscan=off")
     generator = random.Random(11)
     for length, calls in _CALLS.items():
         figures: dict[str, list[float]] = {
             name: [] for name in ("decide", "reward", "d-floor", "r-floor", "probe")
         }
         for _ in range(ROUNDS):
-            floor = copy()
             _one_round(ours, model, floor, [requests(generator, length) for _ in range(calls)], figures)
             figures["probe"].append(fsync_probe(folder))
-            # The model's database went ahead of the copies; the next floor starts from one like it was.
-            model.close()
-            model = Database.open(copy(), settings=settings)
         _report(ours.dialect, length, calls, figures, lines)
-    ours.close()
-    model.close()
-    del url
+    for database in (ours, model):
+        database.close()
+    floor.close()
 
 
 def _one_round(
     ours: Database,
     model: Database,
-    floor: str,
+    floor: Any,
     lists: list[list[DecideRequest]],
     figures: dict[str, list[float]],
 ) -> None:
@@ -175,18 +177,13 @@ def _one_round(
     recorded = [record(partial(decide_many, model, items), decide_log) for items in lists]
     for items in _reward_lists(recorded):
         record(partial(reward_many, model, items), reward_log)
-    sqlite = ours.dialect == "sqlite"
-    plain = _plain_sqlite(floor) if sqlite else psycopg.connect(floor, options="-c enable_seqscan=off")
-    begin = "BEGIN IMMEDIATE" if sqlite else None
+    begin = "BEGIN IMMEDIATE" if ours.dialect == "sqlite" else None
     answers: list[Any] = []
-    # Warm both: caches of pages and of prepared statements.
-    decide_many(ours, lists[0])
     figures["decide"].append(_seconds(lambda: answers.extend(decide_many(ours, items) for items in lists)))
-    figures["d-floor"].append(_seconds(lambda: replay(plain, decide_log, begin)))
+    figures["d-floor"].append(_seconds(lambda: replay(floor, decide_log, begin)))
     rewards = _reward_lists(answers)
     figures["reward"].append(_seconds(lambda: [reward_many(ours, items) for items in rewards]))
-    figures["r-floor"].append(_seconds(lambda: replay(plain, reward_log, begin)))
-    plain.close()
+    figures["r-floor"].append(_seconds(lambda: replay(floor, reward_log, begin)))
 
 
 def _plain_sqlite(url: str) -> Any:
@@ -228,9 +225,7 @@ def main(backends: Sequence[str]) -> int:
             populate(database)
             database.close()
             numbers = iter(range(1000))
-            measure(
-                str(first), lambda: str(shutil.copy(first, folder / f"{next(numbers)}.db")), folder, lines
-            )
+            measure(lambda: str(shutil.copy(first, folder / f"{next(numbers)}.db")), folder, lines)
         if "postgresql" in backends:
             with postgres_database() as make:
                 url = make(None)
@@ -239,7 +234,7 @@ def main(backends: Sequence[str]) -> int:
                 database.close()
                 with psycopg.connect(url, autocommit=True) as connection:
                     connection.execute("VACUUM ANALYZE")
-                measure(url, lambda: make(url), folder, lines)
+                measure(lambda: make(url), folder, lines)
     lines.print()
     return int(bool(lines.missed))
 

@@ -19,7 +19,7 @@ from sqlalchemy import event
 
 from steersman.domain.records import PolicyVersion
 from steersman.library import Steersman
-from steersman.store.engine import Database
+from steersman.store.engine import Database, HotTransaction
 from tests.reliability.books import Answer
 from tests.reliability.children import PROCESSES
 from tests.reliability.plans import Call, answer_of, make_plan, perform, renamed
@@ -82,18 +82,30 @@ def arm(database: Database, point: str, passes: int, end: Callable[[], None] = _
         if left == 0:
             end()
 
+    wrapped: Any = database
+    dialect: Any = database.engine.dialect
     if point == "before BEGIN":
         event.listen(database.engine, "begin", pass_by, insert=True)
+        wrapped.begin_hot = _preceded_by(pass_by, database.begin_hot)
     elif point == "before COMMIT":
         event.listen(database.engine, "commit", pass_by)
+        wrapped.commit_hot = _preceded_by(pass_by, database.commit_hot)
     elif point == "after COMMIT":
-        dialect: Any = database.engine.dialect
         dialect.do_commit = _followed_by(pass_by, dialect.do_commit)
+        wrapped.commit_hot = _followed_by(pass_by, database.commit_hot)
     elif point == "after write":
         for name in _WRITES:
             setattr(database.hot, name, _followed_by(pass_by, getattr(database.hot, name)))
     else:
         raise ValueError(f"expected one of {POINTS}, got {point!r}")
+
+
+def _preceded_by(before: Callable[[], None], function: Callable[..., T]) -> Callable[..., T]:
+    def both(*arguments: Any) -> T:
+        before()
+        return function(*arguments)
+
+    return both
 
 
 def _followed_by(after: Callable[[], None], function: Callable[..., T]) -> Callable[..., T]:
@@ -111,12 +123,18 @@ class _HastyDatabase(Database):
     tell: Callable[[object], None]
 
     def run(self, work: Callable[[sqlalchemy.Connection], T]) -> T:
-        def told(connection: sqlalchemy.Connection) -> T:
-            result = work(connection)
+        return super().run(self._telling(work))
+
+    def run_hot(self, work: Callable[[HotTransaction], T]) -> T:
+        return super().run_hot(self._telling(work))
+
+    def _telling(self, work: Callable[[Any], T]) -> Callable[[Any], T]:
+        def told(transaction: Any) -> T:
+            result = work(transaction)
             self.tell(result)
             return result
 
-        return super().run(told)
+        return told
 
 
 @dataclass(frozen=True, slots=True)

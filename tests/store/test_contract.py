@@ -25,12 +25,13 @@ from steersman.store.decisions import (
 )
 from steersman.store.engine import Database
 from steersman.store.episodes import get_episode, list_episodes, overdue_decisions, overdue_episodes
-from steersman.store.hot import HotStatements, cursor_of
+from steersman.store.hot import HotStatements
 from steersman.store.rewards import pack_reward, reward_of, reward_seal_holds, rewards_of_decision
 from steersman.store.seals import seal
 from steersman.store.steps import iterate_steps, pack_step, step_of, step_seal_holds
 from steersman.store.tenants import count_rows, delete_rows, insert_tenant
 from tests.support.company import Company
+from tests.support.drivers import driver_cursor
 
 DECISION = Decision(
     tenant="",
@@ -63,7 +64,7 @@ def cursor(company: Company) -> Iterator[Any]:
     """A cursor within a transaction that is rolled back."""
     connection = company.library.database.engine.connect()
     with connection, connection.begin() as transaction:
-        yield cursor_of(connection)
+        yield driver_cursor(connection)
         transaction.rollback()
 
 
@@ -204,7 +205,7 @@ def test_steps_come_back_sealed(hot: HotStatements, shared_library: Steersman, c
     )
     made = [replace(step, number=number) for number in (11, 2, 1)]
     with shared_library.database.transaction() as connection:
-        hot.insert_steps(cursor_of(connection), [pack_step(one) for one in made])
+        hot.insert_steps(driver_cursor(connection), [pack_step(one) for one in made])
         rows = list(iterate_steps(connection, company.name))
     assert [step_of(row) for row in rows] == made[::-1]
     assert all(map(step_seal_holds, rows))
@@ -236,13 +237,13 @@ def test_a_state_is_locked_before_it_has_cells(postgres_url: str) -> None:
     def second() -> None:
         locked.wait()
         with database.transaction() as connection:
-            database.hot.lock_states(cursor_of(connection), [("acme", 1, 0)])
+            database.hot.lock_states(driver_cursor(connection), [("acme", 1, 0)])
             order.append("second")
 
     thread = threading.Thread(target=second)
     thread.start()
     with database.transaction() as connection:
-        database.hot.lock_states(cursor_of(connection), [("acme", 1, 0)])
+        database.hot.lock_states(driver_cursor(connection), [("acme", 1, 0)])
         locked.set()
         thread.join(0.3)
         order.append("first")

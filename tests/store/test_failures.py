@@ -25,8 +25,8 @@ from steersman.library import Steersman
 from steersman.settings import Settings
 from steersman.store.engine import Database
 from steersman.store.failures import is_transient, translated, translation
-from steersman.store.hot import cursor_of
 from tests.support.company import Company
+from tests.support.drivers import driver_cursor
 from tests.support.postgres import PostgresCluster
 
 HASTY = Settings(patience=0.2)
@@ -136,7 +136,7 @@ def test_a_statement_that_breaks_a_rule_of_the_schema(library: Steersman) -> Non
 
 def test_a_value_that_the_driver_cannot_send(library: Steersman) -> None:
     def binds(connection: Connection) -> None:
-        cursor_of(connection).execute("SELECT ?", (object(),))
+        driver_cursor(connection).execute("SELECT ?", (object(),))
 
     with pytest.raises(StoreError, match="the database refused"):
         library.database.run(binds)
@@ -191,7 +191,7 @@ def test_a_connection_that_the_server_ends(
         own = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
         with postgres_server._connect() as administrator:
             administrator.execute("SELECT pg_terminate_backend(%s)", [own])
-        cursor_of(connection).execute("SELECT 1")
+        driver_cursor(connection).execute("SELECT 1")
 
     with pytest.raises(StoreUnavailableError, match="not available"):
         server_library.database.run(is_ended)
@@ -231,7 +231,7 @@ def test_a_deadlock_is_tried_again(postgres_url: str) -> None:
 
 def test_a_text_that_the_server_cannot_keep(server_library: Steersman) -> None:
     def sends(connection: Connection) -> None:
-        cursor_of(connection).execute("SELECT %s::text", ("a\x00b",))
+        driver_cursor(connection).execute("SELECT %s::text", ("a\x00b",))
 
     with pytest.raises(StoreError, match="NUL"):
         server_library.database.run(sends)

@@ -17,7 +17,7 @@ from steersman.settings import Settings
 from steersman.store.filesystem import refuse_network_file_system
 from steersman.store.forks import refuse_tainted
 
-__all__ = ["SQLITE_PRAGMAS", "WAL_SAFE_SQLITE", "engine_at", "sqlite_version"]
+__all__ = ["SQLITE_PRAGMAS", "WAL_SAFE_SQLITE", "begin_writing", "engine_at", "sqlite_version"]
 
 WAL_SAFE_SQLITE = (3, 51, 3)
 """Older SQLite libraries can corrupt a database in WAL mode that several processes write."""
@@ -91,14 +91,14 @@ def _sqlite_engine(url: URL, settings: Settings) -> Engine:
         driver = connection.connection.driver_connection
         if connection.get_execution_options().get("steersman_reads", False):
             driver.execute("BEGIN")  # type: ignore[union-attr]
-        else:
-            _begin_writing(driver, settings.patience)
+        elif not driver.in_transaction:  # type: ignore[union-attr]  # it joins one that runs otherwise
+            begin_writing(driver, settings.patience)
 
     return engine
 
 
-def _begin_writing(connection: Any, patience: float) -> None:
-    """Take the write lock, waiting at most `patience` seconds.
+def begin_writing(connection: Any, patience: float) -> None:
+    """Begin a transaction on a connection of SQLite's driver with the write lock, waiting at most `patience` seconds.
 
     SQLite's own waiting asks ever more seldom, so that newcomers overtake whoever has waited longest. Asking at
     random moments of one distribution gives every waiter the same chance.

@@ -10,21 +10,41 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any, Self, TypeVar
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, PoolProxiedConnection
 
 from steersman.errors import SteersmanError
 from steersman.settings import Settings
 from steersman.store import forks, schema
-from steersman.store.backends import engine_at
+from steersman.store.backends import begin_writing, engine_at
 from steersman.store.failures import is_transient, translated
 from steersman.store.hot import HotStatements, hot_statements
 
-__all__ = ["Database"]
+__all__ = ["Database", "HotTransaction"]
 
 _T = TypeVar("_T")
 
 _ATTEMPTS = 50
 _CACHE_SIZE = 8192
+
+
+class HotTransaction:
+    """A write transaction on the driver's own connection, and a way back to SQLAlchemy for what is in no hurry."""
+
+    __slots__ = ("_engine", "_joined", "_raw", "cursor")
+
+    def __init__(self, engine: Engine, raw: PoolProxiedConnection, cursor: Any) -> None:
+        """Take the open transaction."""
+        self.cursor = cursor
+        self._engine = engine
+        self._raw = raw
+        self._joined: Connection | None = None
+
+    @property
+    def connection(self) -> Connection:
+        """A SQLAlchemy connection within this transaction, which it must not end."""
+        if self._joined is None:
+            self._joined = Connection(self._engine, connection=self._raw)
+        return self._joined
 
 
 class Database:
@@ -100,11 +120,48 @@ class Database:
 
         `work` must name what it makes before: a try whose COMMIT was lost is then found by the next one.
         """
+
+        def once() -> _T:
+            with self.transaction() as connection:
+                return work(connection)
+
+        return self._patiently(once)
+
+    def run_hot(self, work: Callable[[HotTransaction], _T]) -> _T:
+        """Do as `run` does, on the driver's own connection: SQLAlchemy's transaction costs more than the work."""
+
+        def once() -> _T:
+            forks.refuse_tainted(self._file)
+            with translated():
+                raw = self.engine.raw_connection()
+                try:
+                    driver: Any = raw.driver_connection
+                    self.begin_hot(driver)
+                    answer = work(HotTransaction(self.engine, raw, driver.cursor()))
+                    self.commit_hot(driver)
+                except BaseException:
+                    _abandon_or_roll_back(raw)
+                    raise
+                finally:
+                    raw.close()
+            return answer
+
+        return self._patiently(once)
+
+    def begin_hot(self, driver: Any) -> None:
+        """Begin a transaction that writes, on the driver's own connection."""
+        if self._file is not None:
+            begin_writing(driver, self.settings.patience)
+
+    def commit_hot(self, driver: Any) -> None:
+        """Commit the transaction of the driver's own connection."""
+        driver.commit()
+
+    def _patiently(self, once: Callable[[], _T]) -> _T:
         deadline = time.monotonic() + self.settings.patience
         for attempt in count(1):
             try:
-                with self.transaction() as connection:
-                    return work(connection)
+                return once()
             except Exception as error:
                 if not self._may_try_again(error, attempt, deadline):
                     raise
@@ -115,22 +172,19 @@ class Database:
         options: dict[str, Any] = {"steersman_reads": True}
         if self.dialect != "sqlite":
             options |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
-        deadline = time.monotonic() + self.settings.patience
-        for attempt in count(1):
+
+        def once() -> Connection:
+            connection = self.engine.connect()
             try:
-                connection = self.engine.connect()
-                try:
-                    connection.execution_options(**options).begin()
-                    connection.exec_driver_sql("SELECT 1")
-                except BaseException:
-                    connection.invalidate()
-                    connection.close()
-                    raise
-                return connection
-            except Exception as error:
-                if not self._may_try_again(error, attempt, deadline):
-                    raise
-        raise AssertionError("a try returns or raises")
+                connection.execution_options(**options).begin()
+                connection.exec_driver_sql("SELECT 1")
+            except BaseException:
+                connection.invalidate()
+                connection.close()
+                raise
+            return connection
+
+        return self._patiently(once)
 
     def _may_try_again(self, error: Exception, attempt: int, deadline: float) -> bool:
         """Return whether `error` may be gone at the next try, after a little sleep; False when patience is over."""
@@ -178,7 +232,17 @@ def _abandoning(connection: Connection) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        driver = connection.connection.driver_connection if not connection.invalidated else None
-        if getattr(driver, "broken", False) or getattr(driver, "closed", False):
+        if not connection.invalidated and _is_broken(connection.connection.driver_connection):
             connection.invalidate()
         raise
+
+
+def _abandon_or_roll_back(raw: PoolProxiedConnection) -> None:
+    if _is_broken(raw.driver_connection):
+        raw.invalidate()
+    else:
+        raw.rollback()
+
+
+def _is_broken(driver: Any) -> bool:
+    return bool(getattr(driver, "broken", False) or getattr(driver, "closed", False))

@@ -30,9 +30,9 @@ from steersman.domain.canonical import canonical_json
 from steersman.errors import InvalidRowError
 from steersman.teacher.profiles import RowProfile
 from steersman.teacher.rows import FIELDS, SPLIT, CheckedRow, Provenance, RowFields, check_row
-from steersman.teacher.strict_json import INT64_MAX, INT64_MIN, parse_json
+from steersman.teacher.strict_json import INT64_MAX, INT64_MIN, MAX_DEPTH, parse_json
 
-__all__ = ["RowChecker", "number_list"]
+__all__ = ["RowChecker", "canonical_text", "number_list"]
 
 _LARGEST = 9.2e18  # of a number taken here: safely an integer of 64 bits, should it be one
 _Number = (
@@ -51,6 +51,8 @@ _SMALLEST_PLAIN, _FIRST_EXPONENT = 1e-4, 1e16  # Python spells floats in between
 _TELLING_ESCAPE = re.compile(rb'\\"|\\u0022|\\u0000')
 # A number that is spelled with an exponent or is below 1e-4.
 _ODD_NUMBER = re.compile(rb"[:,\[]-?(?:0\.0000|[0-9][0-9.]*e)")
+# A number that may be beyond 64 bits, or that has an exponent and may be beyond float32.
+_LARGE_NUMBER = re.compile(rb"[:,\[]\s*-?(?:[0-9]{19}|[0-9.]+[eE])")
 _MOST_REMEMBERED = 1024  # provenances
 _QUOTES_OF_KEYS = 2 * len(FIELDS)
 _QUOTES_OF_TEXTS = 2 * 5  # row schema, split and the three ids
@@ -61,6 +63,8 @@ _LISTS = ("features", "losses", "advantages", "costs")
 _IDS = ("row_id", "episode_id", "scene_id")
 
 _encode = msgspec.json.Encoder().encode
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+_decode = msgspec.json.Decoder().decode
 
 
 class RowChecker:
@@ -170,8 +174,9 @@ class RowChecker:
 
     def _add_provenance(self, raw: bytes) -> tuple[Provenance, int] | None:
         try:
-            # One level below the row, where its nesting counts from.
-            provenance = Provenance(parse_json(b'{"":%b}' % raw, where="")[""], self.profile)
+            # Carefully, it is read one level below the row, where its nesting counts from.
+            document = _plain_object(raw) or parse_json(b'{"":%b}' % raw, where="")[""]
+            provenance = Provenance(document, self.profile, write=canonical_text)
         except InvalidRowError:
             return None
         if len(self._provenances) >= _MOST_REMEMBERED:
@@ -200,6 +205,28 @@ def number_list(values: Sequence[float | None]) -> bytes:
         if type(value) is float and not _SMALLEST_PLAIN <= abs(value) < _FIRST_EXPONENT:
             tokens[index] = repr(value).encode()
     return b"[%b]" % b",".join(tokens)
+
+
+def canonical_text(value: Any) -> str:
+    """Return the canonical JSON of an object whose numbers and texts a row may hold."""
+    text = _encode_sorted(value)
+    if not text.isascii() or b"\x7f" in text or _ODD_NUMBER.search(text):
+        return canonical_json(value)
+    return text.decode()
+
+
+def _plain_object(raw: bytes) -> dict[str, Any] | None:
+    """Return the object that `raw` is, or None where reading it takes care."""
+    nesting = raw.count(b"[") + raw.count(b"{")
+    if b"\\" in raw or nesting >= MAX_DEPTH or _LARGE_NUMBER.search(raw):
+        return None
+    try:
+        value = _decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    # No quote is escaped, so a key that was dropped would have left two more in `raw`.
+    is_whole = isinstance(value, dict) and _encode(value).count(b'"') == raw.count(b'"')
+    return value if is_whole else None
 
 
 def _row_type(profile: RowProfile) -> type[RowFields]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -92,8 +92,13 @@ class TeacherRow:
 class Provenance:
     """The provenance of one row, or of many that share it."""
 
-    def __init__(self, body: object, profile: RowProfile) -> None:
-        """Take what `json.loads` makes of it; raise InvalidRowError for no object or another feature version."""
+    def __init__(
+        self, body: object, profile: RowProfile, *, write: Callable[[object], str] = canonical_json
+    ) -> None:
+        """Take what `json.loads` makes of it, and a way to write canonical JSON.
+
+        Raises InvalidRowError for no object or another feature version.
+        """
         if not isinstance(body, dict):
             raise InvalidRowError(f"provenance: expected a JSON object, got {shown(body)}")
         version = body.get(FEATURE_VERSION_KEY, profile.features.version)
@@ -101,10 +106,10 @@ class Provenance:
             raise InvalidRowError(
                 f"provenance.{FEATURE_VERSION_KEY}: expected {profile.features.version}, got {shown(version)}"
             )
-        self.text = canonical_json(body)
+        self.text = write(body)
         lasting = {key: value for key, value in body.items() if key not in DATASET_KEYS}
-        self.lasting_raw = msgspec.Raw(_text_of(lasting))  # without the dataset keys
-        self.overlay_text = canonical_json(declared_binding(body, profile))
+        self.lasting_raw = msgspec.Raw(write(lasting).encode("ascii"))  # without the dataset keys
+        self.overlay_text = write(declared_binding(body, profile))
 
 
 class RowFields(msgspec.Struct, forbid_unknown_fields=True, gc=False):

@@ -46,7 +46,7 @@ def close_many(
     Raises StoreError when the database cannot do it.
     """
     prepared = [_check_form(request) for request in requests]
-    return database.run(lambda connection: _close_within(Scope(database, connection), prepared, kind))
+    return database.run_hot(lambda transaction: _close_within(Scope(database, transaction), prepared, kind))
 
 
 def _check_form(request: CloseRequest) -> CloseRequest | SteersmanError:

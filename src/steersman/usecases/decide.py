@@ -86,8 +86,8 @@ def decide_many(database: Database, requests: Sequence[DecideRequest]) -> list[D
     """
     prepared = [_check_form(request) for request in requests]
     while True:
-        answers, unstarted = database.run(
-            lambda connection: _decide_within(Scope(database, connection), prepared)
+        answers, unstarted = database.run_hot(
+            lambda transaction: _decide_within(Scope(database, transaction), prepared)
         )
         if not unstarted:
             return answers

@@ -65,7 +65,7 @@ def reward_many(
     before. Raises StoreError when the database cannot do it.
     """
     prepared = [_check_form(request, kind) for request in requests]
-    return database.run(lambda connection: _reward_within(Scope(database, connection), prepared, kind))
+    return database.run_hot(lambda transaction: _reward_within(Scope(database, transaction), prepared, kind))
 
 
 def check_reward_value(settings: PolicySettings, value: float, *, what: str) -> None:

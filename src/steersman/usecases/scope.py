@@ -10,9 +10,7 @@ from steersman.domain.records import PolicyVersion
 from steersman.errors import NotFoundError
 from steersman.policies.tabular import opening_row
 from steersman.store import versions
-from steersman.store.connection import Connection
-from steersman.store.engine import Database
-from steersman.store.hot import cursor_of
+from steersman.store.engine import Database, HotTransaction
 from steersman.store.hot.text import Key, Row
 from steersman.store.tenants import TenantHead, head_of
 from steersman.usecases.lineage import Lineage, trace_lineage
@@ -54,12 +52,12 @@ def _replaced(column: tuple[_T, ...], position: int, value: _T) -> tuple[_T, ...
 class Scope:
     """The working set of one transaction; nothing in it outlives the transaction."""
 
-    def __init__(self, database: Database, connection: Connection) -> None:
+    def __init__(self, database: Database, transaction: HotTransaction) -> None:
         """Take the open transaction."""
         self.database = database
-        self.connection = connection
+        self.transaction = transaction
         self.hot = database.hot
-        self.cursor = cursor_of(connection)
+        self.cursor = transaction.cursor
         self.heads: dict[str, TenantHead] = {}
         self._versions: dict[tuple[str, int], PolicyVersion] = {}
         self._lineages: dict[tuple[str, int], Lineage] = {}
@@ -85,7 +83,7 @@ class Scope:
         if found is None:
             found = self.database.cached(
                 (self.heads[tenant].secret, number),
-                lambda: versions.get_version(self.connection, tenant, number),
+                lambda: versions.get_version(self.transaction.connection, tenant, number),
             )
             self._versions[tenant, number] = found
         return found
@@ -105,7 +103,9 @@ class Scope:
             found = self.database.cached(
                 (self.heads[tenant].secret, "lineage", active.number, deciding),
                 lambda: trace_lineage(
-                    active, versions.ancestors(self.connection, active), self.version(tenant, deciding)
+                    active,
+                    versions.ancestors(self.transaction.connection, active),
+                    self.version(tenant, deciding),
                 ),
             )
             self._lineages[tenant, deciding] = found

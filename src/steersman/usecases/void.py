@@ -23,7 +23,9 @@ def void(database: Database, tenant: str, decision_id: str) -> Decision:
     """
     check_name(tenant, what="tenant")
     check_id(decision_id, what="decision_id")
-    return database.run(lambda connection: _void_within(Scope(database, connection), tenant, decision_id))
+    return database.run_hot(
+        lambda transaction: _void_within(Scope(database, transaction), tenant, decision_id)
+    )
 
 
 def _void_within(scope: Scope, tenant: str, decision_id: str) -> Decision:

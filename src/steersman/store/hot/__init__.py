@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from sqlalchemy import Connection
-
 from steersman.store.hot.postgres import PostgresStatements
 from steersman.store.hot.sqlite import SQLiteStatements
 from steersman.store.hot.text import Key, Row
 
-__all__ = ["HotStatements", "cursor_of", "hot_statements"]
+__all__ = ["HotStatements", "hot_statements"]
 
 
 class HotStatements(Protocol):
@@ -100,8 +98,3 @@ class HotStatements(Protocol):
 def hot_statements(dialect: str) -> HotStatements:
     """Return the hot statements of a `dialect`: `sqlite` or `postgresql`."""
     return SQLiteStatements() if dialect == "sqlite" else PostgresStatements()
-
-
-def cursor_of(connection: Connection) -> Any:
-    """Return a cursor of the driver, within the transaction of `connection`."""
-    return connection.connection.driver_connection.cursor()  # type: ignore[union-attr]
