@@ -292,6 +292,14 @@ def test_a_version_that_cannot_be_read_is_a_difference(steersman: Steersman) -> 
     assert ("version", "row") in {(d.subject, d.field) for d in differences(steersman.database)}
 
 
+def test_a_declaration_that_cannot_be_read_is_a_difference(steersman: Steersman) -> None:
+    one_of_everything(steersman)
+    for spec in ("[]", "{", "7"):
+        with steersman.database.transaction() as connection:
+            connection.execute(update(tables.tenants).values(spec=spec))
+        assert ("tenant", "row") in {(d.subject, d.field) for d in differences(steersman.database)}
+
+
 def test_fold_of_an_update_by_hand() -> None:
     """q = 0.5 with 3 borrowed: target 0.25 + 0.5 * 0.5 = 0.5 ... 1/n with n = 3 + 1 moves q by (1.5 - 0.5) / 4."""
     fold = Fold(0.5, 0, 0, 3.0, 0)

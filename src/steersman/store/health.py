@@ -16,6 +16,7 @@ __all__ = [
     "Overdue",
     "action_evidence",
     "edge_counts",
+    "integrity_problems",
     "journal_mode",
     "latest_decisions",
     "overdue_decision_count",
@@ -57,6 +58,14 @@ def synchronous_commit(connection: Connection) -> str | None:
     if connection.dialect.name == "sqlite":
         return None
     return str(connection.execute(text("SHOW synchronous_commit")).scalar_one())
+
+
+def integrity_problems(connection: Connection) -> list[str]:
+    """Return what SQLite's own check finds wrong with the file and its indexes; a server checks its own pages."""
+    if connection.dialect.name != "sqlite":
+        return []
+    found = connection.execute(text("PRAGMA integrity_check")).scalars()
+    return [str(line) for line in found if line != "ok"]
 
 
 def schema_gaps(connection: Connection) -> list[str]:

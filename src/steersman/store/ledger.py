@@ -26,7 +26,6 @@ from sqlalchemy import (
     func,
     literal,
     select,
-    text,
     union_all,
 )
 
@@ -39,7 +38,6 @@ __all__ = [
     "count_logged",
     "decision_stream",
     "episode_stream",
-    "integrity_problems",
     "lenient_texts",
     "misfits",
     "opening_stream",
@@ -128,14 +126,6 @@ def value_at(position: tuple[int, Any]) -> Any:
     """Return the value that `position_of` made the key of."""
     kind, value = position
     return value.decode("utf-8", "surrogateescape") if kind == 1 else value
-
-
-def integrity_problems(connection: Connection) -> list[str]:
-    """Return what SQLite's own check finds wrong with the file and its indexes; a server checks its own pages."""
-    if connection.dialect.name != "sqlite":
-        return []
-    found = connection.execute(text("PRAGMA integrity_check")).scalars()
-    return [str(line) for line in found if line != "ok"]
 
 
 def owner_names(connection: Connection) -> list[str]:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from steersman.domain.records import PolicyVersion
-from steersman.errors import NotFoundError, SteersmanError, StoreCorruptError
+from steersman.errors import InvalidInputError, NotFoundError
 from steersman.store import tenants, versions
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
+from steersman.store.health import integrity_problems
 from steersman.store.ledger import (
     count_logged,
-    integrity_problems,
     lenient_texts,
     owner_names,
     stranger_rows,
@@ -28,6 +28,9 @@ from steersman.usecases.verify_episodes import verify_episodes
 __all__ = ["Verification", "verify"]
 
 _STRIDE = 500  # rows between two reports of progress
+
+# What reading a declaration or a version raises when somebody else has written it.
+_UNREADABLE = (InvalidInputError, AttributeError, LookupError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,30 +94,30 @@ class _Counter:
 
 
 def _verify_owner(connection: Connection, name: str, found: Findings, tick: Callable[[], None]) -> None:
-    known: dict[int, PolicyVersion] = {}
-    for number in version_numbers(connection, name):
-        try:
-            known[number] = versions.get_version(connection, name, number)
-        except (SteersmanError, TypeError, ValueError) as error:
-            found.add(name, "version", number, [("row", str(error), "a version")], cell=(number, None, None))
+    known = _read_versions(connection, name, found)
     secret = b""
     try:
-        owner = (
-            tenants.get_base(connection, name[1:])
-            if name.startswith("@")
-            else tenants.get_tenant(connection, name)
-        )
+        owner = tenants.get_owner(connection, name)
         secret = owner.secret
         found.add(name, "tenant", "", _owner_mismatches(owner, known))
-    except (SteersmanError, TypeError, ValueError) as error:
-        if isinstance(error, StoreCorruptError):
-            raise
+    except _UNREADABLE as error:
         found.add(name, "tenant", "", [("row", str(error), "a declaration")])
-    for number, version in known.items():
-        found.add(name, "version", number, _version_mismatches(version, known), cell=(number, None, None))
     verify_decisions(connection, name, secret=secret, ancestry=Ancestry(known), found=found, tick=tick)
     verify_episodes(connection, name, found, tick)
     verify_cells(connection, name, known, found, tick)
+
+
+def _read_versions(connection: Connection, name: str, found: Findings) -> dict[int, PolicyVersion]:
+    """Return the versions of an owner that can be read, by number."""
+    known: dict[int, PolicyVersion] = {}
+    for number in version_numbers(connection, name):
+        try:
+            known[number + 0] = versions.get_version(connection, name, number)  # a text is no number
+        except _UNREADABLE as error:
+            found.add(name, "version", number, [("row", str(error), "a version")], cell=(number, None, None))
+    for number, version in known.items():
+        found.add(name, "version", number, _version_mismatches(version, known), cell=(number, None, None))
+    return known
 
 
 def _owner_mismatches(owner: Owner, known: dict[int, PolicyVersion]) -> Iterator[Mismatch]:
