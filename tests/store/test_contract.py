@@ -14,11 +14,10 @@ from steersman.domain.records import Cell, CellKey, Decision, LearningStep, Rewa
 from steersman.errors import NotFoundError
 from steersman.library import Steersman
 from steersman.store.audit import forget_lines, list_lines, write_line
-from steersman.store.cells import count_cells, iterate_cells, iterate_opening_cells, open_cells
+from steersman.store.cells import cell_totals, iterate_cells, open_cells
 from steersman.store.decisions import (
     decision_of,
     get_decision,
-    iterate_decisions,
     list_decisions,
     pack_decision,
     sealed_part,
@@ -26,9 +25,9 @@ from steersman.store.decisions import (
 from steersman.store.engine import Database
 from steersman.store.episodes import get_episode, list_episodes, overdue_decisions, overdue_episodes
 from steersman.store.hot import HotStatements
-from steersman.store.rewards import pack_reward, reward_of, reward_seal_holds, rewards_of_decision
+from steersman.store.rewards import pack_reward, reward_of, rewards_of_decision
 from steersman.store.seals import seal
-from steersman.store.steps import iterate_steps, pack_step, step_of, step_seal_holds
+from steersman.store.steps import pack_step
 from steersman.store.tenants import count_rows, delete_rows, insert_tenant
 from tests.support.company import Company
 from tests.support.drivers import driver_cursor
@@ -146,8 +145,7 @@ def test_rewards_come_back_by_id_and_by_decision(hot: HotStatements, cursor: Any
     hot.insert_rewards(cursor, [pack_reward(reward) for reward in made])
     rows = hot.find_rewards(cursor, [(name, "r1"), (name, "r3"), (name, "r4"), ("other", "r2")])
     assert sorted((reward_of(row) for row in rows), key=lambda r: r.reward_id) == [made[0], made[2]]
-    assert all(map(reward_seal_holds, rows))
-    assert not any(reward_seal_holds((*row[:3], 0.5, *row[4:])) for row in rows)
+    assert all(seal(row[:-1]) == bytes(row[-1]) for row in rows)
     values = sorted(hot.rewards_of(cursor, [(name, "d1"), (name, "d2"), (name, "d3")]))
     assert values == [(name, "d1", 0.0), (name, "d1", 0.30000000000000004), (name, "d2", 1e-300)]
 
@@ -206,10 +204,8 @@ def test_steps_come_back_sealed(hot: HotStatements, shared_library: Steersman, c
     made = [replace(step, number=number) for number in (11, 2, 1)]
     with shared_library.database.transaction() as connection:
         hot.insert_steps(driver_cursor(connection), [pack_step(one) for one in made])
-        rows = list(iterate_steps(connection, company.name))
-    assert [step_of(row) for row in rows] == made[::-1]
-    assert all(map(step_seal_holds, rows))
-    assert not any(step_seal_holds((*row[:4], row[4] + 1, *row[5:])) for row in rows)
+    assert company.steps() == made[::-1]
+    assert all(seal(row[:-1]) == bytes(row[-1]) for row in company.rows("learning_steps"))
 
 
 def test_empty_lists_ask_for_nothing(hot: HotStatements, cursor: Any) -> None:
@@ -280,20 +276,9 @@ def test_decisions_are_listed_newest_first_and_filtered(shared_library: Steersma
         assert (
             ids(metadata={"deal": 1.0}) == ids(metadata={"deal": "1"}) == ids(metadata={"unknown": 1}) == []
         )
-        assert [row[1] for row in iterate_decisions(connection, company.name)] == [f"d{n}" for n in range(6)]
         assert get_decision(connection, company.name, "d3")[1] == "d3"
         with pytest.raises(NotFoundError):
             get_decision(connection, company.name, "d9")
-
-
-def test_iterating_goes_over_pages(
-    shared_library: Steersman, company: Company, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("steersman.store.decisions._PAGE", 2)
-    for number in range(5):
-        company.play("hold", decision_id=f"d{number}")
-    with shared_library.database.snapshot() as connection:
-        assert [row[1] for row in iterate_decisions(connection, company.name)] == [f"d{n}" for n in range(5)]
 
 
 def test_episodes_are_listed_and_found(shared_library: Steersman, company: Company) -> None:
@@ -343,10 +328,10 @@ def test_opening_cells_are_kept_beside_the_cells(shared_library: Steersman, comp
             replace(cell, key=replace(cell.key, version=4)) for cell in sorted(opening, key=lambda c: c.key)
         ]
         assert list(iterate_cells(connection, company.name, 4)) == expected
-        assert list(iterate_opening_cells(connection, company.name, 4)) == expected
-        assert count_cells(connection, company.name, 4) == 4
-        assert count_cells(connection, company.name, 5) == 0
+        assert cell_totals(connection, company.name, 4)[0] == 4
+        assert cell_totals(connection, company.name, 5)[0] == 0
     assert {row[-1] for row in company.rows("cells")} == {0}  # no learning steps yet
+    assert company.rows("opening_cells") == [row[:-1] for row in company.rows("cells")]
 
 
 def test_the_audit_trail_is_read_newest_first(shared_library: Steersman, company: Company) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from steersman.domain.records import Cell, CellKey, ClosedEpisode, Decision, LearningStep, Reward
 from steersman.library import Steersman
 from steersman.store.cells import state_cells
-from steersman.store.steps import iterate_steps, step_of
+from steersman.store.steps import step_of
 from steersman.store.tables import metadata
 
 __all__ = ["Company"]
@@ -70,8 +70,7 @@ class Company:
 
     def steps(self) -> list[LearningStep]:
         """Return the learning steps of every cell, by cell and number."""
-        with self.library.database.snapshot() as connection:
-            return [step_of(row) for row in iterate_steps(connection, self.name)]
+        return [step_of(row) for row in self.rows("learning_steps")]
 
     def rows(self, table: str) -> list[tuple[Any, ...]]:
         """Return the rows of a table, by primary key."""

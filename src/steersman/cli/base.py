@@ -19,10 +19,10 @@ from steersman.cli.common import (
 from steersman.console import bases as looks
 from steersman.console import tenants as tenant_looks
 from steersman.errors import InvalidInputError
-from steersman.usecases.bases import build_base, create_base, list_bases, refresh
+from steersman.usecases.bases import build_base, create_base, list_bases, refresh, show_base
 from steersman.usecases.declarations import read_declarations
 
-__all__ = ["app", "build_command", "create_command", "list_command", "refresh_command"]
+__all__ = ["app", "build_command", "create_command", "list_command", "refresh_command", "show_command"]
 
 app = typer.Typer(no_args_is_help=True, help="Named versions that new tenants start from.")
 
@@ -59,6 +59,14 @@ def list_command(database: DatabaseOption = None, as_json: JsonFlag = False) -> 
     with opened(database) as store:
         owners = list_bases(store)
         answer(owners, as_json=as_json, render=lambda: tenant_looks.owners_table("Bases", owners))
+
+
+@app.command("show")
+def show_command(base: _BaseArgument, database: DatabaseOption = None, as_json: JsonFlag = False) -> None:
+    """Show what a base declares."""
+    with opened(database) as store:
+        owner = show_base(store, base)
+        answer(owner, as_json=as_json, render=lambda: tenant_looks.tenant_parts(owner))
 
 
 @app.command("build")

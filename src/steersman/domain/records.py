@@ -22,7 +22,6 @@ __all__ = [
     "Reward",
     "RewardRequest",
     "SeenRow",
-    "Transition",
 ]
 
 
@@ -121,15 +120,6 @@ class ClosedEpisode:
     learned: int
     kind: str = "close"  # or default
     closed_at: int = 0  # microseconds since 1970, UTC
-
-
-@dataclass(frozen=True, slots=True)
-class Transition:
-    """One link of an episode: (s, a, r, s', terminal)."""
-
-    decision: Decision
-    reward: float
-    successor: Decision | None  # None beyond a terminal step
 
 
 @dataclass(frozen=True, slots=True, order=True)

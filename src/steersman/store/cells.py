@@ -13,9 +13,7 @@ from steersman.store.tables import cells, opening_cells
 
 __all__ = [
     "cell_totals",
-    "count_cells",
     "iterate_cells",
-    "iterate_opening_cells",
     "open_cells",
     "same_cells",
     "state_cells",
@@ -38,11 +36,6 @@ def iterate_cells(
     if actions is not None:
         query = query.where(cells.c.action.in_(actions))
     yield from _stream(connection, query)
-
-
-def iterate_opening_cells(connection: Connection, tenant: str, version: int) -> Iterator[Cell]:
-    """Yield the cells that a version started with, by state and action, streamed."""
-    yield from _stream(connection, _in_order(tenant, version, opening=True))
 
 
 def _in_order(tenant: str, version: int, *, opening: bool) -> Select[Any]:
@@ -77,11 +70,6 @@ def state_cells(connection: Connection, tenant: str, version: int, state: int) -
         Cell(CellKey(row.version, row.state, row.action), row.q, row.visits, row.updates, row.borrowed)
         for row in connection.execute(query)
     ]
-
-
-def count_cells(connection: Connection, tenant: str, version: int) -> int:
-    """Return how many cells of a version have a row."""
-    return cell_totals(connection, tenant, version)[0]
 
 
 def cell_totals(connection: Connection, tenant: str, version: int) -> tuple[int, int, int]:

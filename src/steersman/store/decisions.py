@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,7 +21,6 @@ __all__ = [
     "decision_of",
     "fingerprint_of",
     "get_decision",
-    "iterate_decisions",
     "list_decisions",
     "pack_decision",
     "sealed_part",
@@ -200,20 +199,3 @@ def list_decisions(
                 if len(found) == limit:
                     break
     return found
-
-
-def iterate_decisions(connection: Connection, tenant: str) -> Iterator[Row]:
-    """Yield the rows of a tenant's decisions in the order of their ids, a page at a time."""
-    after = ""
-    while True:
-        query = (
-            select(decisions)
-            .where(decisions.c.tenant == tenant, decisions.c.decision_id > after)
-            .order_by(decisions.c.decision_id)
-            .limit(_PAGE)
-        )
-        page = [tuple(row) for row in connection.execute(query)]
-        yield from page
-        if len(page) < _PAGE:
-            return
-        after = page[-1][_AT["decision_id"]]

@@ -9,7 +9,7 @@ from steersman.store.hot.text import Row
 from steersman.store.seals import seal
 from steersman.store.tables import rewards
 
-__all__ = ["pack_reward", "reward_of", "reward_seal_holds", "rewards_of_decision"]
+__all__ = ["pack_reward", "reward_of", "rewards_of_decision"]
 
 
 def pack_reward(reward: Reward) -> Row:
@@ -30,11 +30,6 @@ def reward_of(row: Row) -> Reward:
     """Return the reward of a row."""
     tenant, reward_id, decision_id, value, kind, effect, created_at, _ = row
     return Reward(tenant, reward_id, decision_id, value, effect, kind, created_at)
-
-
-def reward_seal_holds(row: Row) -> bool:
-    """Return whether a row is as it was sealed."""
-    return seal(tuple(row[:-1])) == bytes(row[-1])
 
 
 def rewards_of_decision(connection: Connection, tenant: str, decision_id: str) -> list[Reward]:

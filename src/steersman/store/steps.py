@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from sqlalchemy import Connection, select
 
 from steersman.domain.records import CellKey, LearningStep
@@ -11,7 +9,7 @@ from steersman.store.hot.text import Row
 from steersman.store.seals import seal
 from steersman.store.tables import learning_steps
 
-__all__ = ["iterate_steps", "pack_step", "step_of", "step_seal_holds", "steps_of_decision"]
+__all__ = ["pack_step", "step_of", "steps_of_decision"]
 
 _PAGE = 5000
 
@@ -58,11 +56,6 @@ def step_of(row: Row) -> LearningStep:
     return LearningStep(tenant, key, number, decision_id, kind, reward, discount, bootstrap, target, size, at)
 
 
-def step_seal_holds(row: Row) -> bool:
-    """Return whether a row is as it was sealed."""
-    return seal(tuple(row[:-1])) == bytes(row[-1])
-
-
 def steps_of_decision(
     connection: Connection, tenant: str, keys: list[CellKey], decision_id: str
 ) -> list[LearningStep]:
@@ -78,15 +71,3 @@ def steps_of_decision(
         )
         found += [step_of(tuple(row)) for row in connection.execute(query.order_by(learning_steps.c.number))]
     return found
-
-
-def iterate_steps(connection: Connection, tenant: str) -> Iterator[Row]:
-    """Yield the rows of a tenant's learning steps by cell and number, streamed."""
-    key = learning_steps.c
-    query = (
-        select(learning_steps)
-        .where(key.tenant == tenant)
-        .order_by(key.tenant, key.version, key.state, key.action, key.number)
-    )
-    for row in connection.execute(query, execution_options={"yield_per": _PAGE}):
-        yield tuple(row)
