@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,7 +16,8 @@ from numpy.typing import NDArray
 
 from steersman.errors import DeviceUnavailableError, FitError, InvalidCheckpointError, InvalidInputError
 from steersman.policies.action_value import ActionValuePolicy
-from steersman.teacher.dataset import as_dataset, load_teacher_dataset
+from steersman.teacher.dataset import TeacherDataset, as_dataset, load_teacher_dataset
+from steersman.teacher.profiles import RowProfile
 from steersman.teacher.rows import parse_teacher_row
 from tests.support.fitted import ranking, save
 from tests.support.teaching import BINDING, draw_rows
@@ -275,7 +277,13 @@ def test_weights_of_another_shape_are_not_continued_from(tmp_path: Path) -> None
     save(path, fitted.policy)
     with pytest.raises(InvalidInputError, match="init_policy: expected the hidden_dim 9, got 8"):
         continued(path, rows, hidden_dim=9)
-    for changes in ({"ensemble": 2}, {"search": True}, {"early_stopping": True}, {"learner": "forest"}):
+    for changes in (
+        {"ensemble": 2},
+        {"search": True},
+        {"early_stopping": True},
+        {"learner": "forest"},
+        {"loss": "mixed"},
+    ):
         with pytest.raises(InvalidInputError, match="init_policy"):
             continued(path, rows, hidden_dim=8, **changes)
     assert isinstance(fitted.policy, ActionValuePolicy)
@@ -314,3 +322,56 @@ def test_reference_rows_need_no_more_than_json(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text("\n".join(json.dumps(row) for row in draw_rows(scenes=3, rows=3)))
     assert fit_action_policy(load_teacher_dataset([path]), epochs=1).row_count == 9
+
+
+def nullable_rows() -> TeacherDataset:
+    """Rows of a declared profile: action `go` pays exactly where `pace` is missing, whatever else is known."""
+    profile = RowProfile.from_json(
+        {
+            "name": "tests",
+            "actions": ["stay", "go"],
+            "features": {"version": "v1", "names": ["gap", "pace"], "nullable": ["pace"]},
+        }
+    )
+    draw = np.random.default_rng(2)
+    rows = []
+    for index in range(160):
+        missing = bool(draw.random() < 0.5)
+        gain = 1.0 if missing else -1.0
+        rows.append(
+            {
+                "schema_version": "steersman.teacher_row.v1",
+                "row_id": f"row-{index}",
+                "episode_id": "episode",
+                "scene_id": f"scene-{index % 8}",
+                "split_id": "train",
+                "prefix_step": index,
+                "prefix_frame_id": index,
+                "control_input": {},
+                "features": [float(draw.normal()), None if missing else float(draw.normal(loc=5.0))],
+                "actions": ["stay", "go"],
+                "feasible_mask": [True, True],
+                "losses": [gain, -gain],
+                "advantages": [-gain, gain],
+                "costs": [0.0, 1.0],
+                "horizon_used": 1,
+                "provenance": {},
+            }
+        )
+    return as_dataset(rows, profile=profile)
+
+
+@pytest.mark.parametrize("learner", ["mlp", "forest"])
+def test_missing_features_stand_at_the_training_mean_and_are_indicated(learner: str) -> None:
+    data = nullable_rows()
+    result = fit_action_policy(data, epochs=200, learning_rate=0.01, learner=learner)
+    assert result.metrics["heldout_top_accuracy"] == 1.0
+    assert result.policy.choose([0.3, None]).action == "go"
+    assert result.policy.choose({"gap": 0.3}).action == "go"
+    assert result.policy.choose([0.3, 5.0]).action == "stay"
+    present = result.training.features[:, 1]
+    assert result.feature_mean[1] == pytest.approx(np.nanmean(present.astype(np.float64)), rel=1e-6)
+    with pytest.raises(InvalidInputError, match="gap"):
+        result.policy.choose([math.nan, 1.0])
+    if isinstance(result.policy, ActionValuePolicy):
+        assert result.policy.layers.hidden_weight.shape == (32, 3)

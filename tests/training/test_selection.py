@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from steersman.errors import InvalidInputError
+from steersman.errors import FitError, InvalidInputError
 from steersman.training.examples import Examples
 from steersman.training.folds import inner_folds, random_folds, scene_folds
 from steersman.training.settings import FitSettings
@@ -132,6 +132,18 @@ def test_a_search_takes_the_trial_with_the_least_regret_on_inner_folds(
         values[folds == fold] = fitted.policy.batch_values(examples.features[folds == fold])
     lost = regrets(examples.gains, examples.feasible, choices(values, examples.feasible))
     assert trial.regret == pytest.approx(lost.mean(), rel=1e-6)
+
+
+def test_corners_that_diverge_are_out_of_the_race(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "SEARCH_TRIALS", 2)
+    monkeypatch.setattr(selection, "SEARCH_STEPS", (5,))
+    monkeypatch.setitem(selection.SEARCH_SPACE, "learning_rate", (1e30,))
+    decision = decide_settings(draw_examples(scenes=4, rows=4), FitSettings(epochs=5, search=True))
+    assert [trial.settings.learning_rate for trial in decision.trials] == [1e-3]
+    with pytest.raises(FitError):
+        decide_settings(
+            draw_examples(scenes=4, rows=4), FitSettings(epochs=5, search=True, learning_rate=1e30)
+        )
 
 
 def test_auto_compares_both_learners_and_both_losses() -> None:

@@ -66,6 +66,7 @@ def test_a_fit_ends_in_a_checkpoint_that_says_how_it_was_made(tmp_path: Path) ->
         "scale": report.result.target_scale,
     }
     assert made["seed"] == 0
+    assert made["requested"] == QUICK.to_json()
     assert made["hyper_parameters"] == QUICK.to_json() | {"cost_weight": 0.0}
     assert made["metrics"] == report.result.metrics
     assert made["init_policy_sha256"] is None

@@ -52,6 +52,7 @@ class PolicyFitResult:
     binding: Mapping[str, Any]  # of the rows
     row_count: int  # of both splits
     losses: tuple[float, ...]  # [epochs], the training loss before each step; empty for forests
+    requested: FitSettings
     settings: FitSettings  # as decided
     cost_weight: float
     decision: Decision  # the trials that decided, if any
@@ -178,6 +179,7 @@ def fit_dataset(
         binding=dataset.binding,
         row_count=len(dataset),
         losses=fitted.losses,
+        requested=settings,
         settings=fitted.settings,
         cost_weight=cost_weight,
         decision=decision,
@@ -200,16 +202,21 @@ def fit_examples(
     """
     start: ActionValuePolicy | None = None
     if init_policy is not None:
-        if settings.search or settings.early_stopping or settings.learner != "mlp" or settings.ensemble > 1:
-            raise InvalidInputError(
-                "init_policy: expected the learner mlp without search, early_stopping and ensemble, as one network "
-                "is continued"
-            )
+        _check_continues_one_network(settings)
         if not isinstance(init_policy.policy, ActionValuePolicy):
             raise InvalidInputError(f"init_policy: expected a network, got a {init_policy.policy.kind}")
         start = init_policy.policy
     decision = decide_settings(training, settings, progress=progress)
     return fit_decided(training, decision.settings, start=start, progress=progress, stage=stage), decision
+
+
+def _check_continues_one_network(settings: FitSettings) -> None:
+    others = settings.search or settings.early_stopping or settings.ensemble > 1 or settings.loss == "mixed"
+    if others or settings.learner != "mlp":
+        raise InvalidInputError(
+            "init_policy: expected the learner mlp without search, early_stopping, ensemble and mixed loss, as one "
+            "network is continued"
+        )
 
 
 def _scaling_of(policy: FittedPolicy) -> FeatureScaling:

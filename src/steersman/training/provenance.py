@@ -59,6 +59,7 @@ def training_provenance(
         "validation_scene_ids": list(result.validation_scene_ids),
         "target_normalisation": {"mean": result.target_mean, "scale": result.target_scale},
         "seed": result.settings.seed,
+        "requested": result.requested.to_json(),
         "hyper_parameters": result.settings.to_json() | {"cost_weight": result.cost_weight},
         "trials": [trial.to_json() for trial in result.decision.trials],
         "metrics": dict(result.metrics),

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from steersman.errors import InvalidInputError
+from steersman.errors import DeviceUnavailableError, FitError, InvalidInputError
 from steersman.policies.inputs import input_count
 from steersman.training.examples import Examples
 from steersman.training.folds import inner_folds
@@ -74,7 +74,7 @@ def decide_settings(examples: Examples, settings: FitSettings, *, progress: Prog
     """Return `settings` with learner, epochs and whatever else is to be chosen filled in.
 
     Trials are compared by their mean regret over inner folds by scene; of equals the first is taken, and the
-    settings as given come first. Raises InvalidInputError with fewer than two training scenes.
+    settings as given come first. Raises InvalidInputError with fewer than two training scenes, FitError.
     """
     if settings.learner == "forest" and settings.early_stopping:
         raise InvalidInputError("early_stopping: expected the learner mlp or auto, as a forest has no epochs")
@@ -93,7 +93,13 @@ def decide_settings(examples: Examples, settings: FitSettings, *, progress: Prog
         for index, candidate in enumerate(candidates):
             progress(ProgressEvent("networks on inner folds", index, len(candidates)))
             steps = {candidate.epochs, *(SEARCH_STEPS if settings.search else ())}
-            trials += _mlp_trials(examples, candidate, steps, folds)
+            try:
+                trials += _mlp_trials(examples, candidate, steps, folds)
+            except DeviceUnavailableError:
+                raise
+            except FitError:
+                if candidate == given:  # corners that diverge are out of the race; what was asked for is not
+                    raise
     if settings.learner in ("forest", "auto"):
         candidates = _forest_candidates(replace(plain, learner="forest"), search=settings.search)
         for index, candidate in enumerate(candidates):
