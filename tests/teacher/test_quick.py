@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from steersman.errors import InvalidRowError
 from steersman.teacher.profiles import RowProfile
-from steersman.teacher.quick import RowChecker, number_list
+from steersman.teacher.quick import RowChecker, canonical_text, number_list
 from steersman.teacher.rows import CheckedRow, RowFields, check_row
 from steersman.teacher.strict_json import FLOAT32_LIMIT, parse_json
 from tests.teacher.making import SCENE, declared_metadata, make_row, plain_fingerprint
@@ -241,6 +241,12 @@ TEXT = json.dumps(make_row())
 def test_a_key_that_comes_twice_is_never_dropped(line: str) -> None:
     with pytest.raises(InvalidRowError, match="twice"):
         RowChecker(SCENE).check_lines(HERE, [(1, line.encode())])
+
+
+@given(st.dictionaries(texts, values))
+@settings(max_examples=300)
+def test_objects_are_written_as_python_writes_them(value: dict[str, Any]) -> None:
+    assert canonical_text(value) == json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 @given(st.lists(st.none() | numbers, max_size=80))
