@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,7 +19,15 @@ from steersman.teacher.columns import BLOCK_ROWS, ColumnBuilder, RowColumns
 from steersman.teacher.index import RowIndex
 from steersman.teacher.profiles import RowProfile
 from steersman.teacher.reading import Collection, RowReader, find_collections
-from steersman.teacher.rows import CheckedRow, TeacherRow, check_row, parse_teacher_row, to_teacher_row
+from steersman.teacher.rows import (
+    CheckedRow,
+    NumberedRow,
+    Provenance,
+    TeacherRow,
+    check_row,
+    parse_teacher_row,
+    to_teacher_row,
+)
 from steersman.teacher.sources import Paths, find_sources, hash_file
 
 __all__ = [
@@ -113,14 +121,19 @@ def merged_rows(
         collection = reader.collection
         path = str(collection.source.path)
         for block in reader:
-            for number, row in block:
-                bindings.check_overlay(collection.metadata, row.provenance.overlay_text, f"{path}:{number}")
+            for provenance, rows in groupby(block, key=_provenance_of):  # one object for rows that share it
+                place = f"{path}:{next(rows)[0]}"
+                bindings.check_overlay(collection.metadata, provenance.overlay_text, place)
             numbers = np.array([number for number, _ in block], dtype=np.int64)
             digests = b"".join(row.digest for _, row in block)
             fresh = index.add(path, numbers, [row.fields.row_id for _, row in block], digests)
             for position, (number, row) in enumerate(block):
                 if fresh is None or fresh[position]:
                     yield collection, number, row
+
+
+def _provenance_of(row: NumberedRow) -> Provenance:
+    return row[1].provenance
 
 
 def as_dataset(
