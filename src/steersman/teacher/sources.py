@@ -31,8 +31,11 @@ class SourceFile:
 
     @property
     def size(self) -> int:
-        """The number of bytes now."""
-        return self.path.stat().st_size
+        """The number of bytes now; raises InvalidRowError when the file is not there any more."""
+        try:
+            return self.path.stat().st_size
+        except OSError as error:
+            raise _unreadable(self.path, error) from error
 
 
 def find_sources(paths: Paths) -> tuple[SourceFile, ...]:
