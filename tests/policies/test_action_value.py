@@ -41,7 +41,9 @@ def by_the_book(policy: ActionValuePolicy, features: list[float], missing: list[
     hidden = []
     for weights, bias in zip(layers.hidden_weight, layers.hidden_bias, strict=True):
         h = math.fsum(float(w) * x for w, x in zip(weights, inputs, strict=True)) + float(bias)
-        hidden.append(h / (1.0 + math.exp(-h)))
+        hidden.append(
+            h / (1.0 + math.exp(-h)) if h > -700.0 else 0.0
+        )  # exp would overflow; it is 0 to 300 digits
     return [
         math.fsum(float(w) * a for w, a in zip(weights, hidden, strict=True)) + float(bias)
         for weights, bias in zip(layers.output_weight, layers.output_bias, strict=True)

@@ -19,9 +19,12 @@ from steersman.training.examples import Examples
 from steersman.training.metrics import choices
 
 __all__ = [
+    "BEST_FIXED",
     "BOOTSTRAP_DRAWS",
     "MIN_SCENES",
+    "ORACLE",
     "POLICY",
+    "UNIFORM",
     "Evidence",
     "Interval",
     "Judged",

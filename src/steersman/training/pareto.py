@@ -9,7 +9,7 @@ import numpy as np
 
 from steersman.errors import InvalidInputError
 from steersman.training.baselines import Outcomes, rank_actions
-from steersman.training.evidence import outcomes_by_name
+from steersman.training.evidence import ORACLE, POLICY, outcomes_by_name
 from steersman.training.examples import Examples
 from steersman.training.fit import fit_examples
 from steersman.training.progress import Progress, quiet
@@ -65,20 +65,20 @@ def sweep_costs(
         stage = f"cost weight {index + 1} of {len(weights)}"
         fitted, _ = fit_examples(training.less_costs(weight), settings, progress=progress, stage=stage)
         named = outcomes_by_name(heldout, fitted.policy.batch_values(heldout.features), ranking)
-        points.append(_point(f"weight {weight:.4g}", weight, named["policy"]))
+        points.append(_point(f"weight {weight:.4g}", weight, named[POLICY]))
     points += [_point(name, None, found) for name, found in named.items() if name.startswith("fixed:")]
-    points.append(_point("oracle", None, named["oracle"]))
+    points.append(_point(ORACLE, None, named[ORACLE]))
     return mark_front(points)
 
 
 def mark_front(points: list[ParetoPoint]) -> tuple[ParetoPoint, ...]:
     """Return `points` with `on_front` told; the oracle knows the outcome, so it keeps nobody off the front."""
-    rivals = np.array([[point.regret, point.mean_cost] for point in points if point.name != "oracle"])
+    rivals = np.array([[point.regret, point.mean_cost] for point in points if point.name != ORACLE])
     marked: list[ParetoPoint] = []
     for point in points:
         here = np.array([point.regret, point.mean_cost])
         beaten = bool(((rivals <= here).all(axis=1) & (rivals < here).any(axis=1)).any())
-        fair = point.name != "oracle"
+        fair = point.name != ORACLE
         marked.append(
             ParetoPoint(point.name, point.weight, point.regret, point.mean_cost, fair and not beaten)
         )

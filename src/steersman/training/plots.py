@@ -10,7 +10,7 @@ import numpy as np
 
 from steersman.errors import MissingExtraError
 from steersman.training.baselines import rank_actions
-from steersman.training.evidence import Evidence
+from steersman.training.evidence import ORACLE, Evidence
 from steersman.training.fit import PolicyFitResult
 from steersman.training.learners import predicts_gains
 from steersman.training.metrics import choices, regrets
@@ -149,7 +149,7 @@ def draw_pareto(points: tuple[ParetoPoint, ...]) -> bytes:
     axes = figure.subplots()
     fitted = [point for point in points if point.weight is not None]
     fixed = [point for point in points if point.name.startswith("fixed:")]
-    oracle = [point for point in points if point.name == "oracle"]
+    oracle = [point for point in points if point.name == ORACLE]
     front = sorted((point for point in points if point.on_front), key=lambda point: point.mean_cost)
     axes.plot(
         [point.mean_cost for point in front],
