@@ -13,13 +13,16 @@ from steersman.domain.identifiers import check_finite, check_name, check_text
 from steersman.domain.states import StateSpace
 from steersman.errors import InvalidSpecError
 
-__all__ = ["PolicySettings", "Prior", "TenantSpec"]
+__all__ = ["LARGEST_WEIGHT", "LEAST_WEIGHT", "PolicySettings", "Prior", "TenantSpec"]
 
 _check_finite = partial(check_finite, error=InvalidSpecError)
 _check_name = partial(check_name, error=InvalidSpecError)
 
 # No sum of rewards within these bounds leaves the range of a float.
 _LARGEST = 1e100
+# Evidence beyond these bounds would drown all that is learned, or make its bonus infinite.
+LEAST_WEIGHT, LARGEST_WEIGHT = 1e-6, 1e12
+_LONGEST_WAIT = 1e9  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +63,16 @@ class PolicySettings:
             raise InvalidSpecError(f"reward_range: expected [low, high] with low < high, got [{low}, {high}]")
         for action, prior in self.priors:
             _bounded(prior.q, f"priors.{action}.q", -_LARGEST, _LARGEST)
-            if _check_finite(prior.weight, what=f"priors.{action}.weight") < 0:
-                raise InvalidSpecError(f"priors.{action}.weight: expected at least 0, got {prior.weight}")
+            _check_weight(prior.weight, f"priors.{action}.weight")
 
     @property
     def width(self) -> float:
         """The width of the reward range, w."""
         return self.reward_high - self.reward_low
+
+    def speaks_of_the_same(self, other: PolicySettings) -> bool:
+        """Return whether a value means the same under both: not where the reward ranges differ."""
+        return (self.reward_low, self.reward_high) == (other.reward_low, other.reward_high)
 
     @property
     def prior_of(self) -> dict[str, Prior]:
@@ -138,14 +144,13 @@ class TenantSpec:
             raise InvalidSpecError(f"priors: expected ids of the catalogue, got {unknown}")
         if self.base is not None:
             _check_name(self.base, what="base")
-        if _check_finite(self.borrow_cap, what="borrow_cap") < 0:
-            raise InvalidSpecError(f"borrow_cap: expected at least 0, got {self.borrow_cap}")
+        _check_weight(self.borrow_cap, "borrow_cap")
         if self.contributes and self.base is None:
             raise InvalidSpecError("contributes: expected a base to contribute to, but no base is named")
         if (self.reward_wait is None) != (self.default_reward is None):
             raise InvalidSpecError("reward_wait and default_reward: expected both or neither")
-        if self.reward_wait is not None and _check_finite(self.reward_wait, what="reward_wait") < 0:
-            raise InvalidSpecError(f"reward_wait: expected at least 0 seconds, got {self.reward_wait}")
+        if self.reward_wait is not None:
+            _bounded(self.reward_wait, "reward_wait", 0.0, _LONGEST_WAIT)
         if self.default_reward is not None:
             low, high = self.settings.reward_low, self.settings.reward_high
             if not low <= _check_finite(self.default_reward, what="default_reward") <= high:
@@ -254,6 +259,14 @@ def _prior_from_json(action: str, body: object) -> Prior:
         _check_finite(body["q"], what=f"priors.{action}.q"),
         _check_finite(body["weight"], what=f"priors.{action}.weight"),
     )
+
+
+def _check_weight(value: object, what: str) -> None:
+    number = _check_finite(value, what=what)
+    if number != 0.0 and not LEAST_WEIGHT <= number <= LARGEST_WEIGHT:
+        raise InvalidSpecError(
+            f"{what}: expected 0, or {LEAST_WEIGHT:g} to {LARGEST_WEIGHT:g}; got {number:g}"
+        )
 
 
 def _bounded(value: object, what: str, low: float, high: float, *, above: bool = False) -> float:

@@ -22,7 +22,7 @@ __all__ = ["MAX_STATES", "Factor", "State", "StateSpace"]
 _check_finite = partial(check_finite, error=InvalidSpecError)
 _check_id = partial(check_id, error=InvalidSpecError)
 
-MAX_STATES = 2**31 - 1
+MAX_STATES = 10_000_000  # a change of states maps every one of them, in arrays of this length
 
 State = int | Mapping[str, Any]
 """A state as callers give it: its index, or a mapping of factor to value."""
@@ -96,7 +96,7 @@ class Factor:
 class StateSpace:
     """A product of factors, the last varying fastest; or a plain number of states without meaning.
 
-    Raises InvalidSpecError when a factor is repeated or the product is beyond 2**31 - 1 states.
+    Raises InvalidSpecError when a factor is repeated or the product is beyond ten million states.
     """
 
     factors: tuple[Factor, ...] = ()

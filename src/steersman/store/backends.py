@@ -123,12 +123,18 @@ def _postgres_engine(url: URL, settings: Settings) -> Engine:
         import psycopg  # noqa: F401
     except ImportError:
         raise MissingExtraError("postgres", purpose="a PostgreSQL database") from None
+    # A prepared plan may be made while a table is empty, when a scan looks cheap, and be kept as it grows.
+    options = f"-c enable_seqscan=off -c lock_timeout={max(1, int(settings.patience * 1000))}"
+    given = url.query.get("options", "")
+    connect_args = {
+        "options": f"{given if isinstance(given, str) else ' '.join(given)} {options}",
+        "connect_timeout": max(2, int(settings.patience)),
+    }
     return create_engine(
-        url.set(drivername="postgresql+psycopg"),
+        url.set(drivername="postgresql+psycopg").difference_update_query(["options"]),
         pool_size=settings.pool_size,
         max_overflow=0,
         pool_timeout=settings.patience,
         isolation_level="READ COMMITTED",
-        # A prepared plan may be made while a table is empty, when a scan looks cheap, and be kept as it grows.
-        connect_args={"options": "-c enable_seqscan=off"},
+        connect_args=connect_args,
     )

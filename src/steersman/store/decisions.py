@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import Connection, Select, select
 
+from steersman.domain.canonical import canonical_json
 from steersman.domain.records import Decision, SeenRow
 from steersman.errors import NotFoundError
 from steersman.store.hot.text import DECISIONS, Row
@@ -186,6 +187,7 @@ def list_decisions(
     if not metadata:
         return [tuple(row) for row in connection.execute(query.limit(limit))]
     found: list[Row] = []
+    described_by = {key: canonical_json(value) for key, value in metadata.items()}
     described = query.where(decisions.c.metadata.is_not(None))
     # Closed at once when the limit is reached, since a server keeps the rest of the stream ready.
     with connection.execute(described, execution_options={"yield_per": _PAGE}) as result:
@@ -193,7 +195,7 @@ def list_decisions(
             body = json.loads(row.metadata)
             # Typed equality: 1 and true are not the same to the caller who wrote one of them.
             if all(
-                key in body and json.dumps(body[key]) == json.dumps(value) for key, value in metadata.items()
+                key in body and canonical_json(body[key]) == wanted for key, wanted in described_by.items()
             ):
                 found.append(tuple(row))
                 if len(found) == limit:

@@ -48,6 +48,10 @@ def translation(error: BaseException) -> SteersmanError:
         return StoreFullError(f"the database server has no room: {text}")
     if state == "23505":
         return ConflictError(f"two calls made the same thing at once: {text}")
+    if state == "55P03":
+        return StoreUnavailableError(
+            f"others kept the rows locked: {text}", hint="call again, or raise STEERSMAN_PATIENCE"
+        )
     if state in _AGAIN or (state or "")[:2] in _GONE or _is_disconnect(cause):
         return StoreUnavailableError(
             f"the database is not available: {text}",

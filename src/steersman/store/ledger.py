@@ -34,7 +34,6 @@ from steersman.store.hot.text import DECISIONS, Row
 
 __all__ = [
     "chain_stream",
-    "closing_stream",
     "count_logged",
     "decision_stream",
     "episode_stream",
@@ -252,8 +251,17 @@ def episode_stream(connection: Connection, tenant: str) -> Generator[Row]:
 
 
 def chain_stream(connection: Connection, tenant: str) -> Generator[Row]:
-    """Yield (episode, decisions, of them not void, of them open, first step, last step) by episode."""
-    key = tables.decisions.c
+    """Yield what the decisions of each episode are, by episode.
+
+    (episode, decisions, of them not void, of them open, first step, last step, those that only a close can have
+    learned, those that a reward has learned for certain).
+    """
+    key, reward = tables.decisions.c, tables.rewards.c
+    rewards = exists().where(reward.tenant == key.tenant, reward.decision_id == key.decision_id)
+    # Before the close nothing is learned without a reward. One that is sent later finds its decision learned: its
+    # effect is "further", or "parked" like that of one that was in time for an older version.
+    only_by_close = and_(key.status != "void", ~rewards.where(reward.effect != "further"))
+    by_reward = and_(key.status != "void", rewards.where(reward.effect == "learned"))
     query = (
         select(
             key.episode,
@@ -262,28 +270,12 @@ def chain_stream(connection: Connection, tenant: str) -> Generator[Row]:
             func.count(case((key.status == "open", 1))),
             func.min(key.step),
             func.max(key.step),
+            func.count(case((only_by_close, 1))),
+            func.count(case((by_reward, 1))),
         )
         .where(key.tenant == tenant, key.episode.is_not(None))
         .group_by(key.episode)
         .order_by(key.episode)
-    )
-    return _streamed(connection, query)
-
-
-def closing_stream(connection: Connection, tenant: str) -> Generator[Row]:
-    """Yield (episode, decisions that were learned in the transaction that closed it) by episode."""
-    step, made, episode = tables.learning_steps.c, tables.decisions.c, tables.episodes.c
-    # Whatever a transaction writes carries one time, to the microsecond.
-    query = (
-        select(made.episode, func.count())
-        .select_from(
-            tables.learning_steps.join(
-                tables.decisions, and_(made.tenant == step.tenant, made.decision_id == step.decision_id)
-            ).join(tables.episodes, and_(episode.tenant == made.tenant, episode.episode == made.episode))
-        )
-        .where(step.tenant == tenant, step.kind == "update", step.created_at == episode.closed_at)
-        .group_by(made.episode)
-        .order_by(made.episode)
     )
     return _streamed(connection, query)
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, Engine, inspect, text
 
 from steersman.errors import SchemaError
-from steersman.store.tables import metadata
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -48,17 +47,17 @@ def current_revision(connection: Connection) -> str | None:
         found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
         if found is not None:
             return str(found)
-    strange = names & set(metadata.tables)
-    if strange:
+    if names:
         raise SchemaError(
-            f"expected an empty database or one of ours, got tables {sorted(strange)} without a revision"
+            f"expected an empty database or one of ours, got tables {sorted(names)} without a revision of ours"
         )
     return None
 
 
 def ensure(engine: Engine, *, upgrade: bool) -> None:
     """Leave the database at the revision of this release, or raise SchemaError and tell what to do."""
-    with engine.connect() as connection:
+    # A look takes no lock, so that nobody who only reads waits for those who write.
+    with engine.connect().execution_options(steersman_reads=True) as connection:
         if not upgrade or _is_current(connection):
             _refuse_unless_current(current_revision(connection))
             return

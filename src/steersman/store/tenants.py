@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
@@ -13,8 +13,8 @@ from steersman.domain.canonical import canonical_json
 from steersman.domain.settings import TenantSpec
 from steersman.errors import ConflictError, NotFoundError
 from steersman.store.clock import now
-from steersman.store.hot.text import Row
-from steersman.store.tables import TENANT_TABLES, bases, tenants
+from steersman.store.hot.text import TENANT_GATE, Row
+from steersman.store.tables import TENANT_TABLES, audit, bases, tenants
 
 __all__ = [
     "Owner",
@@ -22,6 +22,7 @@ __all__ = [
     "base_owner",
     "count_rows",
     "delete_rows",
+    "forget_changes",
     "get_base",
     "get_owner",
     "get_tenant",
@@ -41,7 +42,7 @@ class TenantHead:
     """What a decide or reward reads of a tenant."""
 
     tenant: str
-    secret: bytes
+    secret: bytes = field(repr=False)
     status: str  # active or retired
     active_version: int | None
     latest_version: int
@@ -57,7 +58,7 @@ class Owner:
     active_version: int | None
     latest_version: int
     created_at: int  # microseconds since 1970, UTC
-    secret: bytes = b""
+    secret: bytes = field(default=b"", repr=False)
 
     @property
     def is_base(self) -> bool:
@@ -117,6 +118,8 @@ def insert_base(connection: Connection, base: str, spec: TenantSpec) -> None:
 def get_tenant(connection: Connection, tenant: str, *, lock: bool = False) -> Owner:
     """Return a tenant, with `lock` against every decide and change; raise NotFoundError."""
     query = select(tenants).where(tenants.c.tenant == tenant)
+    if lock and connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(TENANT_GATE, func.hashtext(tenant))))
     row = connection.execute(query.with_for_update() if lock else query).first()
     if row is None:
         raise NotFoundError(f"there is no tenant {tenant!r}", hint="see: steersman tenant list")
@@ -199,3 +202,9 @@ def delete_rows(connection: Connection, owner: str) -> None:
     """Delete every row of a tenant or base but its audit trail."""
     for table in TENANT_TABLES:
         connection.execute(delete(table).where(table.c.tenant == owner))
+
+
+def forget_changes(connection: Connection, owner: str) -> int:
+    """Delete the audit trail of a tenant or base but the lines of earlier erasures; return how many lines went."""
+    deleted = connection.execute(delete(audit).where(audit.c.tenant == owner, audit.c.verb != "erase"))
+    return int(deleted.rowcount)

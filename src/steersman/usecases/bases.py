@@ -295,6 +295,11 @@ def _base_to_borrow_from(connection: Connection, owner: Owner) -> Owner:
     if name is None:
         raise ConflictError(f"tenant {owner.tenant!r} names no base to refresh from")
     base = tenants.get_base(connection, name)
-    if _range(owner.spec) != _range(base.spec):
+    lent = (
+        None
+        if base.active_version is None
+        else versions.get_version(connection, base.tenant, base.active_version)
+    )
+    if lent is not None and not lent.settings.speaks_of_the_same(owner.spec.settings):
         raise ConflictError(f"base {name!r} has another reward range than tenant {owner.tenant!r}")
     return base

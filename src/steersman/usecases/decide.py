@@ -28,6 +28,7 @@ from steersman.store.decisions import decision_of, fingerprint_of, pack_decision
 from steersman.store.engine import Database
 from steersman.store.hot.text import Key, Row
 from steersman.store.seals import request_fingerprint
+from steersman.usecases.reward import DEFAULT_REWARD_PREFIX
 from steersman.usecases.scope import Scope
 from steersman.usecases.start import start
 
@@ -102,6 +103,10 @@ def _check_form(request: DecideRequest) -> _Asked | SteersmanError:
         decision_id = (
             str(uuid_utils.uuid7()) if decision_id is None else check_id(decision_id, what="decision_id")
         )
+        if decision_id.startswith(DEFAULT_REWARD_PREFIX):
+            raise InvalidInputError(
+                f"decision_id: expected an id that does not begin with {DEFAULT_REWARD_PREFIX!r}, got {decision_id!r}"
+            )
         if request.episode is not None:
             check_id(request.episode, what="episode")
         if type(request.explore) is not bool:
@@ -115,7 +120,7 @@ def _check_form(request: DecideRequest) -> _Asked | SteersmanError:
         content = (state, feasible and sorted(feasible), request.episode, request.explore, metadata, reasons)
         try:
             fingerprint = request_fingerprint(content)
-        except (TypeError, ValueError, OverflowError):
+        except (TypeError, ValueError, OverflowError, RecursionError):
             raise InvalidStateError(f"state: expected numbers and texts, got {request.state!r}") from None
         key = (request.tenant, decision_id)
         return _Asked(request, decision_id, fingerprint, state, feasible, metadata, reasons, key)

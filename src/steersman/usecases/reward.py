@@ -143,18 +143,18 @@ def _load(scope: Scope, learner: Learner, keys: list[tuple[str, str]]) -> dict[K
         locked = scope.hot.lock_episodes(scope.cursor, episodes)
         touched = [(row[3], learner.at, row[0], row[1]) for row in locked if row[2] == "open"]
         scope.hot.touch_episodes(scope.cursor, touched)
-        for pending in learner.remember(scope.hot.open_chains(scope.cursor, episodes)):
+        # Only where decisions wait for their successor does a reward reach others of its episode.
+        waiting = [key for key in episodes if _waits_for_successor(learner.settings(key[0]))]
+        for pending in learner.remember(scope.hot.open_chains(scope.cursor, waiting)):
             if pending.status != "void":
                 chains.setdefault((pending.tenant, pending.episode), []).append(pending)
-        learner.load_rewards(
-            pending for chain in chains.values() for pending in chain if pending.status == "open"
-        )
+        reached = [*found, *(pending for chain in chains.values() for pending in chain)]
+        learner.load_rewards(item for item in reached if item.status == "open" and item.episode is not None)
     states = {pending.cell for pending in found}
-    for (tenant, _), chain in chains.items():
-        if _waits_for_successor(learner.settings(tenant)):
-            states |= {pending.cell for pending in chain}
-            for pending in chain[1:]:
-                states |= learner.row_keys(pending)
+    for chain in chains.values():
+        states |= {pending.cell for pending in chain}
+        for pending in chain[1:]:
+            states |= learner.row_keys(pending)
     scope.load(states)
     if scope.hot.shares_database:
         # Another transaction may have learned from or voided these between the first look and the locks.

@@ -33,7 +33,12 @@ def _start_within(connection: Connection, tenant: str, operation_id: str, actor:
         return versions.get_version(connection, tenant, owner.active_version)
     spec = owner.spec
     base = tenants.get_base(connection, spec.base) if spec.base is not None else None
-    warm = base is not None and base.active_version is not None and _speaks_of_the_same(base.spec, spec)
+    lent = (
+        versions.get_version(connection, base.tenant, base.active_version)
+        if base and base.active_version
+        else None
+    )
+    warm = lent is not None and lent.settings.speaks_of_the_same(spec.settings)
     version = make_version(
         connection,
         owner,
@@ -56,12 +61,6 @@ def _start_within(connection: Connection, tenant: str, operation_id: str, actor:
         detail={"version": version.number, "origin": version.origin},
     )
     return version
-
-
-def _speaks_of_the_same(base: TenantSpec, spec: TenantSpec) -> bool:
-    """Return whether values of a base mean the same to a tenant: those of another reward range do not."""
-    ours, theirs = spec.settings, base.settings
-    return (ours.reward_low, ours.reward_high) == (theirs.reward_low, theirs.reward_high)
 
 
 def borrowed_cells(connection: Connection, base: Owner, spec: TenantSpec) -> Iterator[Cell]:

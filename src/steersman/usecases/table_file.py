@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steersman.domain.identifiers import check_finite
-from steersman.domain.settings import TenantSpec
+from steersman.domain.settings import LARGEST_WEIGHT, LEAST_WEIGHT, TenantSpec
 from steersman.domain.states import Factor
 from steersman.errors import InvalidInputError, InvalidStateError, InvalidTableError, MissingExtraError
 from steersman.usecases.cell_table import CELL
@@ -25,7 +25,8 @@ _OPTIONAL = ("visits", "updates", "borrowed")
 _RESERVED = {"state", "action", "action_index", "q", *_OPTIONAL}
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}\Z")
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\Z")
-_INT64_MAX = 2**63 - 1
+_LARGEST_COUNT = 10**15  # sums of these stay exact, and fit what databases count with
+_LARGEST_VALUE = 1e100  # as rewards and priors
 _LINED = np.dtype([*CELL.descr, ("line", np.int64)])
 
 _Rows = tuple[list[str], Iterator[tuple[int, Sequence[Any]]]]  # columns; line or row number, and values
@@ -132,7 +133,7 @@ class _Table:
             try:
                 position = self._position(values[self.form.action])
                 state = self._state(values)
-                q = _number(values[self.form.q], "q")
+                q = _value(values[self.form.q])
                 rest: dict[str, Any] = dict.fromkeys(_OPTIONAL, 0)
                 for name, index in self.form.optional:
                     rest[name] = (_weight if name == "borrowed" else _count)(values[index], name)
@@ -195,8 +196,8 @@ def _integer(value: Any, what: str) -> int:
 
 def _count(value: Any, what: str) -> int:
     number = _integer(value, what)
-    if not 0 <= number <= _INT64_MAX:
-        raise InvalidTableError(f"{what}: expected an integer from 0 to {_INT64_MAX}, got {number}")
+    if not 0 <= number <= _LARGEST_COUNT:
+        raise InvalidTableError(f"{what}: expected an integer from 0 to {_LARGEST_COUNT}, got {number}")
     return number
 
 
@@ -206,10 +207,19 @@ def _number(value: Any, what: str) -> float:
     return check_finite(value, what=what)
 
 
+def _value(value: Any) -> float:
+    number = _number(value, "q")
+    if abs(number) > _LARGEST_VALUE:
+        raise InvalidTableError(f"q: expected a number within {_LARGEST_VALUE:g}, got {number:g}")
+    return number
+
+
 def _weight(value: Any, what: str) -> float:
     number = _number(value, what)
-    if number < 0:
-        raise InvalidTableError(f"{what}: expected at least 0, got {number}")
+    if number != 0.0 and not LEAST_WEIGHT <= number <= LARGEST_WEIGHT:
+        raise InvalidTableError(
+            f"{what}: expected 0, or {LEAST_WEIGHT:g} to {LARGEST_WEIGHT:g}; got {number:g}"
+        )
     return number
 
 

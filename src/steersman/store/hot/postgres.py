@@ -17,6 +17,7 @@ from steersman.store.hot.text import (
     DECISIONS,
     EPISODES,
     REWARDS,
+    TENANT_GATE,
     TENANT_HEAD,
     Key,
     Row,
@@ -73,7 +74,12 @@ def _update(table: Table, changed: Sequence[str], fixed: str = "") -> str:
 _STATE = ("tenant", "version", "state")
 _EPISODE = ("tenant", "episode")
 
-_LOCK_TENANTS = f"SELECT {TENANT_HEAD} FROM tenants WHERE tenant = ANY(%s::text[]) ORDER BY tenant FOR SHARE"
+# Sharers of a row lock never let a waiting changer in, as long as new ones come; a shared advisory lock queues behind
+# whoever asked for it alone. A changer takes it before the row (see `store.tenants`).
+_LOCK_TENANTS = (
+    f"SELECT {TENANT_HEAD}, pg_advisory_xact_lock_shared({TENANT_GATE}, hashtext(tenant)) "
+    "FROM tenants WHERE tenant = ANY(%s::text[]) ORDER BY tenant FOR SHARE"
+)
 _FIND_DECISIONS = _select(tables.decisions, DECISIONS, ("tenant", "decision_id"))
 _WHOLE_CHAINS = _select(tables.decisions, DECISIONS, _EPISODE) + " ORDER BY tenant, episode, t.step"
 # While nothing is known of the table, the planner takes the key that answers most of a condition, and keeps that plan.
@@ -128,8 +134,7 @@ class PostgresStatements:
 
     def lock_tenants(self, cursor: Any, tenants: list[str]) -> list[Row]:
         """Read tenants by id, locked against a change of their active version."""
-        found: list[Row] = cursor.execute(_LOCK_TENANTS, (tenants,)).fetchall()
-        return found
+        return [row[:-1] for row in cursor.execute(_LOCK_TENANTS, (tenants,)).fetchall()]
 
     def find_decisions(self, cursor: Any, keys: list[Key]) -> list[Row]:
         """Read decisions by id."""

@@ -14,6 +14,7 @@ __all__ = [
     "EPISODES",
     "REWARDS",
     "STEPS",
+    "TENANT_GATE",
     "TENANT_HEAD",
     "Key",
     "Row",
@@ -23,6 +24,9 @@ __all__ = [
 
 Key = tuple[Any, ...]
 Row = tuple[Any, ...]
+
+TENANT_GATE = 7236
+"""The class of the advisory locks that stand before tenants on PostgreSQL."""
 
 TENANT_HEAD = "tenant, secret, status, active_version, latest_version"
 
