@@ -293,7 +293,7 @@ def test_a_report_without_held_out_scenes_says_so(tmp_path: Path) -> None:
 
 def test_names_from_data_are_escaped_in_the_report(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    rows = [row | {"scene_id": f"<script>{row['scene_id']}$x_1$"} for row in draw_rows()]
+    rows = [row | {"scene_id": f"<script>{row['scene_id']}$\\bad$"} for row in draw_rows()]
     (tmp_path / "odd").mkdir()
     (tmp_path / "odd" / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
     folder = tmp_path / "report"

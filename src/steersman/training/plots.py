@@ -42,7 +42,7 @@ def draw_regrets(evidence: Evidence) -> bytes:
     for place, row in zip(places, rows, strict=True):
         if row.interval is not None:
             axes.plot([row.interval.low, row.interval.high], [place, place], color="black", linewidth=1.2)
-    labels = [f"{row.name} (fixed)" if row in evidence.fixed else row.name for row in rows]
+    labels = [f"{_short(row.name)} (fixed)" if row in evidence.fixed else row.name for row in rows]
     axes.set_yticks(places, labels)
     axes.set_xlabel("mean regret on held-out rows (the oracle has 0)")
     axes.set_xlim(left=0.0)
@@ -85,7 +85,7 @@ def draw_predictions(result: PolicyFitResult) -> bytes:
         if label == "predicted" and len(shown):
             ends = [min(true.min(), predicted.min()), max(true.max(), predicted.max())]
             panel.plot(ends, ends, color=_GREY, linewidth=0.8)
-        panel.set_title(action, fontsize=9)
+        panel.set_title(_short(action, 22), fontsize=8)
         panel.tick_params(labelsize=7)
     figure.supxlabel("true advantage" if not result.cost_weight else "true advantage less costs", fontsize=9)
     figure.supylabel(label, fontsize=9)
@@ -97,7 +97,7 @@ def draw_confusion(result: PolicyFitResult) -> bytes:
     rows = result.heldout
     chosen = choices(result.policy.batch_values(rows.features), rows.feasible)
     best = choices(rows.gains, rows.feasible)
-    actions = rows.catalogue.ids
+    actions = [_short(action) for action in rows.catalogue.ids]
     counts = np.zeros((len(actions), len(actions)))
     np.add.at(counts, (best, chosen), 1.0)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
@@ -133,7 +133,7 @@ def draw_scenes(result: PolicyFitResult) -> bytes:
     figure = _figure(7.5, 1.7 + 0.24 * len(order))
     axes = figure.subplots()
     places = np.arange(len(order))
-    best = rows.catalogue.ids[ranking.best]
+    best = _short(rows.catalogue.ids[ranking.best])
     axes.barh(places, means[0][order], color=_BLUE, height=0.6, label="policy")
     axes.plot(means[1][order], places, "d", color=_RED, markersize=5, label=f"always {best}")
     axes.set_yticks(places, [_short(rows.scene_ids[present[scene]]) for scene in order], fontsize=8)
@@ -173,7 +173,11 @@ def draw_pareto(points: tuple[ParetoPoint, ...]) -> bytes:
             label=name,
         )
         for point in group:
-            text = f"{point.weight:.3g}" if point.weight is not None else point.name.removeprefix("fixed:")
+            text = (
+                f"{point.weight:.3g}"
+                if point.weight is not None
+                else _short(point.name.removeprefix("fixed:"))
+            )
             place = (point.mean_cost, point.regret)
             axes.annotate(text, place, textcoords="offset points", xytext=(6, 4), fontsize=7)
     axes.set_xlabel("mean cost")
@@ -202,5 +206,7 @@ def _png(figure: Any, *, grid: bool = True) -> bytes:
     return buffer.getvalue()
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= 36 else f"…{text[-35:]}"
+def _short(text: str, most: int = 36) -> str:
+    """Return a name from the data as a label: not too long, and its dollar signs no formulas."""
+    shown = text if len(text) <= most else f"…{text[1 - most :]}"
+    return shown.replace("$", r"\$")

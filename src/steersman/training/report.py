@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from steersman.training.plots import (
     draw_scenes,
 )
 
-__all__ = ["check_report_folder", "write_report"]
+__all__ = ["check_report_folder", "render_report", "write_report"]
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1d2329; max-width: 54rem; margin: 2rem auto; padding: 0 1rem }
@@ -46,26 +46,27 @@ def check_report_folder(folder: Path) -> None:
         )
 
 
-def write_report(
-    folder: Path,
+def render_report(
     result: PolicyFitResult,
     *,
     evidence: Evidence | None,
     folds: CrossValidation | None,
     pareto: tuple[ParetoPoint, ...],
     fell_back: bool,
-) -> None:
-    """Write `report.html` and the pictures into `folder`, which is made.
-
-    Raises OutputExistsError, MissingExtraError.
-    """
-    check_report_folder(folder)
+) -> dict[str, bytes]:
+    """Return the files of a report by name: `report.html` and the pictures. Raises MissingExtraError."""
     pictures = _draw(result, evidence, pareto)
     page = _page(result, evidence, folds, pareto, pictures, fell_back=fell_back)
+    files = {f"{name}.png": content for name, (_, content) in pictures.items()}
+    return files | {"report.html": page.encode()}
+
+
+def write_report(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write `files` into `folder`, which is made; raise OutputExistsError when something is in it."""
+    check_report_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, (_, content) in pictures.items():
-        (folder / f"{name}.png").write_bytes(content)
-    (folder / "report.html").write_text(page, encoding="utf-8")
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
 
 
 def _draw(

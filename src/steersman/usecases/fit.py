@@ -19,7 +19,7 @@ from steersman.training.folds import scene_folds
 from steersman.training.pareto import ParetoPoint, sweep_costs
 from steersman.training.progress import Progress, ProgressEvent, quiet
 from steersman.training.provenance import checkpoint_binding, probe_features, training_provenance
-from steersman.training.report import check_report_folder, write_report
+from steersman.training.report import check_report_folder, render_report, write_report
 from steersman.training.settings import FitSettings
 
 __all__ = ["FitReport", "FitRequest", "fit_policy"]
@@ -126,6 +126,9 @@ def fit_policy(request: FitRequest, *, progress: Progress = quiet) -> FitReport:
         init_policy_sha256=None if init is None else init.sha256,
         fallback=fell_back,
     )
+    files: dict[str, bytes] = {}
+    if request.report is not None:
+        files = render_report(result, evidence=evidence, folds=folds, pareto=pareto, fell_back=fell_back)
     sha256 = save_checkpoint(
         request.output,
         policy,
@@ -134,9 +137,7 @@ def fit_policy(request: FitRequest, *, progress: Progress = quiet) -> FitReport:
         probe_features=probe_features(result.training),
     )
     if request.report is not None:
-        write_report(
-            request.report, result, evidence=evidence, folds=folds, pareto=pareto, fell_back=fell_back
-        )
+        write_report(request.report, files)
     return FitReport(
         output=request.output,
         checkpoint_sha256=sha256,
