@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+import threading
+import time
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -88,6 +90,21 @@ def test_changes_of_version_under_load_leave_a_clean_database(steersman: Steersm
     assert differences(steersman.database) == []
     origins = {row["origin"] for row in rows_of(steersman.database, tables.policy_versions)}
     assert origins >= {"empty", "migrated", "restored"}
+
+
+def test_what_is_written_meanwhile_is_no_difference(steersman: Steersman) -> None:
+    """Each look is at one moment, however much goes on."""
+    load = Load(steersman, random.Random(200))
+    load.create()
+    load.run(50)
+    worker = threading.Thread(target=load.run, args=(250,), kwargs={"versions": True})
+    worker.start()
+    looks = 0
+    while worker.is_alive() or not looks:
+        assert differences(steersman.database) == []
+        looks += 1
+    worker.join()
+    assert differences(steersman.database) == []
 
 
 def test_versions_of_every_origin_are_folded_from_what_they_opened_with(
@@ -400,3 +417,40 @@ def is_clean(path: Path) -> bool:
             return verify(steersman.database).clean
         except StoreCorruptError:
             return False
+
+
+def test_clocks_that_differ_or_stand_still_are_no_difference(
+    steersman: Steersman, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An episode goes on where the clock is behind, and a reward and the close come within one of its ticks."""
+    steersman.create_tenant("acme", TWO | {"learning": {"gamma": 0}})
+    steersman.decide("acme", 0, decision_id="first", episode="deal")
+    monkeypatch.setattr(time, "time_ns", lambda: 1_000_000_000)
+    steersman.decide("acme", 1, decision_id="second", episode="deal")
+    steersman.decide("acme", 1, decision_id="third", episode="deal")
+    steersman.reward("acme", "second", 0.5)
+    steersman.close_episode("acme", "deal", 1.0)
+    (row,) = rows_of(steersman.database, tables.episodes)
+    assert row["touched_at"] < row["opened_at"]
+    assert (row["decisions"], row["learned"]) == (3, 2)
+    assert differences(steersman.database) == []
+
+
+@pytest.mark.parametrize(("rewarded", "bounds"), [(0, "2 to 2"), (1, "1 to 1"), (2, "0 to 0")])
+def test_what_a_close_learned_is_what_no_reward_has_learned(
+    steersman: Steersman, rewarded: int, bounds: str
+) -> None:
+    """Without a discount every reward is learned at once, and the close learns the rest of the two decisions."""
+    steersman.create_tenant("acme", TWO | {"learning": {"gamma": 0}})
+    for number in range(2):
+        steersman.decide("acme", 0, decision_id=f"d{number}", episode="deal")
+    for number in range(rewarded):
+        steersman.reward("acme", f"d{number}", 0.5)
+    steersman.close_episode("acme", "deal", 1.0)
+    steersman.reward("acme", "d1", 0.25, reward_id="late")
+    assert differences(steersman.database) == []
+    with steersman.database.transaction() as connection:
+        connection.execute(update(tables.episodes).values(learned=3))
+    assert [(d.subject, d.field, d.stored, d.rebuilt) for d in differences(steersman.database)] == [
+        ("episode", "learned", 3, bounds)
+    ]
