@@ -68,10 +68,10 @@ def test_a_server_that_never_answers_is_given_up(tmp_path: Path) -> None:
 
 
 def test_options_of_a_url_are_kept(postgres_url: str) -> None:
-    with Steersman.open(f"{postgres_url}&options=-c%20work_mem%3D7MB") as library:
-        with library.database.snapshot() as connection:
-            assert driver_cursor(connection).execute("SHOW work_mem").fetchone() == ("7MB",)
-            assert driver_cursor(connection).execute("SHOW enable_seqscan").fetchone() == ("off",)
+    url = f"{postgres_url}&options=-c%20work_mem%3D7MB"
+    with Steersman.open(url) as library, library.database.snapshot() as connection:
+        assert driver_cursor(connection).execute("SHOW work_mem").fetchone() == ("7MB",)
+        assert driver_cursor(connection).execute("SHOW enable_seqscan").fetchone() == ("off",)
 
 
 def test_readers_do_not_wait_for_a_writer(sqlite_url: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
@@ -25,6 +26,7 @@ _T = TypeVar("_T")
 
 _ATTEMPTS = 50
 _CACHE_SIZE = 8192
+_RESTART = 5.0  # seconds
 
 
 class HotTransaction:
@@ -73,13 +75,20 @@ class Database:
         settings = settings or Settings.read()
         with translated():
             engine = engine_at(url, settings)
-            sqlite = engine.dialect.name == "sqlite"
-            try:
+        sqlite = engine.dialect.name == "sqlite"
+        database = cls(engine, settings)
+
+        def look() -> None:
+            with translated():
                 schema.ensure(engine, upgrade=sqlite if upgrade is None else upgrade)
-            except BaseException:
-                engine.dispose()
-                raise
-        return cls(engine, settings)
+
+        try:
+            # A server that starts anew is back within seconds; an address where none is should not take minutes.
+            database.patiently(look, at_most=_RESTART)
+        except BaseException:
+            engine.dispose()
+            raise
+        return database
 
     @staticmethod
     def revision_at(url: str | None = None, *, settings: Settings | None = None) -> str | None:
@@ -125,7 +134,7 @@ class Database:
             with self.transaction() as connection:
                 return work(connection)
 
-        return self._patiently(once)
+        return self.patiently(once)
 
     def run_hot(self, work: Callable[[HotTransaction], _T]) -> _T:
         """Do as `run` does, on the driver's own connection: SQLAlchemy's transaction costs more than the work."""
@@ -146,7 +155,7 @@ class Database:
                     raw.close()
             return answer
 
-        return self._patiently(once)
+        return self.patiently(once)
 
     def begin_hot(self, driver: Any) -> None:
         """Begin a transaction that writes, on the driver's own connection."""
@@ -157,8 +166,9 @@ class Database:
         """Commit the transaction of the driver's own connection."""
         driver.commit()
 
-    def _patiently(self, once: Callable[[], _T]) -> _T:
-        deadline = time.monotonic() + self.settings.patience
+    def patiently(self, once: Callable[[], _T], *, at_most: float = math.inf) -> _T:
+        """Return what `once` does, tried again while that may help, for the patience of the settings or `at_most`."""
+        deadline = time.monotonic() + min(self.settings.patience, at_most)
         for attempt in count(1):
             try:
                 return once()
@@ -184,7 +194,7 @@ class Database:
                 raise
             return connection
 
-        return self._patiently(once)
+        return self.patiently(once)
 
     def _may_try_again(self, error: Exception, attempt: int, deadline: float) -> bool:
         """Return whether `error` may be gone at the next try, after a little sleep; False when patience is over."""

@@ -80,10 +80,9 @@ def _driver_error(error: BaseException) -> BaseException:
 
 
 def _is_disconnect(cause: BaseException) -> bool:
-    # Psycopg raises OperationalError without a SQLSTATE when the socket is gone or cannot be opened.
-    return type(cause).__name__ in {"OperationalError", "AdminShutdown"} and not getattr(
-        cause, "sqlstate", None
-    )
+    # Psycopg raises a kind of OperationalError without a SQLSTATE when the socket is gone or cannot be opened.
+    kinds = {kind.__name__ for kind in type(cause).__mro__}
+    return "OperationalError" in kinds and not getattr(cause, "sqlstate", None)
 
 
 def _sqlite_translation(text: str) -> SteersmanError:

@@ -13,12 +13,14 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    ColumnElement,
     Connection,
     Double,
     Integer,
     LargeBinary,
     Select,
     Table,
+    Text,
     and_,
     case,
     cast,
@@ -37,17 +39,19 @@ __all__ = [
     "count_logged",
     "decision_stream",
     "episode_stream",
+    "is_text",
     "lenient_texts",
     "misfits",
     "opening_stream",
     "owner_names",
+    "owner_rows",
     "position_of",
     "reward_stream",
     "step_stream",
     "stored_stream",
     "stranger_rows",
     "value_at",
-    "version_numbers",
+    "version_rows",
     "visit_stream",
 ]
 
@@ -127,18 +131,35 @@ def value_at(position: tuple[int, Any]) -> Any:
     return value.decode("utf-8", "surrogateescape") if kind == 1 else value
 
 
-def owner_names(connection: Connection) -> list[str]:
-    """Return the names of every tenant and, with their `@`, every base."""
+def owner_names(connection: Connection) -> list[Any]:
+    """Return the names of every tenant and, with their `@`, every base; what is no name there as it is."""
     names = union_all(select(tables.tenants.c.tenant), select(tables.bases.c.tenant))
     return sorted(connection.execute(names).scalars(), key=position_of)
 
 
-def version_numbers(connection: Connection, owner: str) -> list[int]:
-    """Return the numbers of the versions of a tenant or base, ascending."""
+def is_text(value: Any) -> bool:
+    """Return whether a stored value is a text of ours, which both databases take as a parameter."""
+    return _fits(value, str)
+
+
+def owner_rows(connection: Connection, owner: str) -> list[tuple[str, Row]]:
+    """Return (table, row) of a tenant or base."""
+    return [
+        (table.name, tuple(row))
+        for table in (tables.tenants, tables.bases)
+        for row in connection.execute(select(table).where(table.c.tenant == owner))
+    ]
+
+
+def version_rows(connection: Connection, owner: str) -> list[tuple[Any, Row]]:
+    """Return (number, row) of the versions of a tenant or base, ascending by number."""
     key = tables.policy_versions.c
-    return list(
-        connection.execute(select(key.version).where(key.tenant == owner).order_by(key.version)).scalars()
+    rows = connection.execute(
+        select(key.version, *tables.policy_versions.columns)
+        .where(key.tenant == owner)
+        .order_by(key.version)
     )
+    return [(row[0], tuple(row[1:])) for row in rows]
 
 
 def count_logged(connection: Connection, owner: str) -> int:
@@ -160,14 +181,21 @@ def stranger_rows(connection: Connection) -> list[tuple[str, str, int]]:
             # One step through the index for each tenant, instead of a look at every row.
             query = select(func.min(table.c.tenant))
             after = connection.execute(
-                query if after is None else query.where(table.c.tenant > after)
+                query if after is None else query.where(table.c.tenant > _parameter(after))
             ).scalar()
             if after is None:
                 break
             if after not in known:
-                count = select(func.count()).select_from(table).where(table.c.tenant == after)
+                count = select(func.count()).select_from(table).where(table.c.tenant == _parameter(after))
                 found.append((table.name, after, connection.execute(count).scalar_one()))
     return found
+
+
+def _parameter(value: Any) -> ColumnElement[Any]:
+    """Return a stored value as a parameter; a text that is not UTF-8 goes in by its bytes, as it is in the file."""
+    if isinstance(value, str) and not is_text(value):
+        return cast(literal(value.encode("utf-8", "surrogateescape"), LargeBinary), Text)
+    return literal(value, LargeBinary if isinstance(value, bytes) else Text)
 
 
 def decision_stream(connection: Connection, tenant: str) -> Generator[tuple[Row, tuple[Any, Any, bool]]]:
