@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import threading
 import time
 import tracemalloc
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -454,3 +456,88 @@ def test_what_a_close_learned_is_what_no_reward_has_learned(
     assert [(d.subject, d.field, d.stored, d.rebuilt) for d in differences(steersman.database)] == [
         ("episode", "learned", 3, bounds)
     ]
+
+
+# One flipped bit of a "p": a byte that begins a character and is followed by none.
+STRAY = "CAST(x'f0' AS TEXT)"
+
+
+@pytest.mark.parametrize("table", tables.TENANT_TABLES, ids=lambda table: table.name)
+def test_whatever_stands_in_a_column_is_a_difference_and_no_error(tmp_path: Path, table: Table) -> None:
+    """SQLite keeps values of any type in a column, and texts that are not UTF-8."""
+    path = tmp_path / "steersman.db"
+    with Steersman.open(str(path)) as steersman:
+        one_of_everything(steersman)
+        steersman.create_base("shared", TWO)
+        steersman.build_base("shared")
+        steersman.freeze("acme", "kept")
+        assert differences(steersman.database) == []
+        driver = pysqlite3.connect(str(path), isolation_level=None)
+        sound = driver.execute(f"SELECT * FROM {table.name}").fetchall()
+        insert = f"INSERT INTO {table.name} VALUES ({', '.join('?' * len(table.columns))})"
+        for column in table.columns:
+            for value in (STRAY, "x'00'", "9e999", "1000000000000000000", "'zz'"):
+                driver.execute(f"UPDATE OR REPLACE {table.name} SET {column.name} = {value}")
+                found = differences(steersman.database)
+                shown = json.dumps([asdict(item) for item in found], allow_nan=False, ensure_ascii=False)
+                assert shown.encode()
+                if value in {STRAY, "x'00'"} and sound:  # SQLite needs no state heads
+                    known = column.name in {"secret", "seal", "fingerprint"} and value == "x'00'"
+                    assert found or known, (column.name, value)
+                driver.execute(f"DELETE FROM {table.name}")
+                driver.executemany(insert, sound)
+        driver.close()
+        assert differences(steersman.database) == []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "episodes SET outcome = 'zz'",
+        "policy_versions SET version = 9e999",
+        "tenants SET secret = 1000000000000000000",
+        "tenants SET tenant = '@cme'",
+        "rewards SET value = 1.7e308",
+        "decisions SET feasible = '[]'",
+        """decisions SET feasible = '["\\ud800"]'""",
+        f"decisions SET seen = '[[1{'0' * 400}], [1], [1], [0]]'",
+        f"decisions SET metadata = '{'[' * 100_000}'",
+        f"tenants SET spec = '{'[' * 100_000}'",
+        f"policy_versions SET settings = '{'[' * 100_000}'",
+    ],
+    ids=lambda damage: damage[:40],
+)
+def test_damage_that_breaks_arithmetic_or_reading_is_a_difference(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "steersman.db"
+    with Steersman.open(str(path)) as steersman:
+        one_of_everything(steersman)
+        driver = pysqlite3.connect(str(path), isolation_level=None)
+        driver.execute(f"UPDATE {damage}")
+        driver.close()
+        found = differences(steersman.database)
+        assert found
+        assert json.dumps([asdict(item) for item in found], allow_nan=False, ensure_ascii=False).encode()
+
+
+def test_numbers_that_are_none_are_shown_as_text(tmp_path: Path) -> None:
+    path = tmp_path / "steersman.db"
+    with Steersman.open(str(path)) as steersman:
+        steersman.create_tenant("acme", TWO)
+        steersman.decide("acme", 0, decision_id="first")
+        driver = pysqlite3.connect(str(path), isolation_level=None)
+        driver.execute("UPDATE policy_versions SET version = 9e999")
+        driver.close()
+        named = {(d.subject, d.field): d for d in differences(steersman.database)}
+    wrong = named["version", "version"]
+    assert (wrong.record, wrong.version, wrong.stored) == ("inf", "inf", "inf")
+
+
+def test_rows_of_a_tenant_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "steersman.db"
+    with Steersman.open(str(path)) as steersman:
+        one_of_everything(steersman)
+        driver = pysqlite3.connect(str(path), isolation_level=None)
+        driver.execute(f"UPDATE decisions SET tenant = {STRAY}")
+        driver.close()
+        strange = {(d.tenant, d.subject, d.record, d.stored) for d in differences(steersman.database)}
+    assert (r"\xf0", "table", "decisions", "6 rows") in strange

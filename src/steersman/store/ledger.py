@@ -155,9 +155,7 @@ def version_rows(connection: Connection, owner: str) -> list[tuple[Any, Row]]:
     """Return (number, row) of the versions of a tenant or base, ascending by number."""
     key = tables.policy_versions.c
     rows = connection.execute(
-        select(key.version, *tables.policy_versions.columns)
-        .where(key.tenant == owner)
-        .order_by(key.version)
+        select(key.version, *tables.policy_versions.columns).where(key.tenant == owner).order_by(key.version)
     )
     return [(row[0], tuple(row[1:])) for row in rows]
 

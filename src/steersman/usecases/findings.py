@@ -7,13 +7,26 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, TypeAlias
 
+from steersman.errors import InvalidInputError, NotFoundError
 from steersman.store.hot.text import Row
 from steersman.store.ledger import misfits
 from steersman.store.seals import seal
 
-__all__ = ["Difference", "Findings", "Mismatch", "seal_mismatches", "unreadable"]
+__all__ = ["UNREADABLE", "Difference", "Findings", "Mismatch", "printable", "seal_mismatches", "unreadable"]
 
 _KEPT = 1000
+
+UNREADABLE = (
+    InvalidInputError,
+    NotFoundError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What reading a stored row raises when somebody else has written it."""
 
 Mismatch: TypeAlias = tuple[str, Any, Any]
 """(field, stored, rebuilt) of one thing."""
@@ -26,11 +39,11 @@ class Difference:
     tenant: str  # a base has its @
     subject: str  # decision, reward, step, cell, episode, version, tenant, table or file
     record: str  # its id; of a step its number within the cell; empty for a cell
-    version: int | None
-    state: int | None
-    action: str | None
+    version: Any  # int, or None where it concerns no version; what is stored in its place is shown as it is
+    state: Any  # int or None, as the version
+    action: Any  # str or None, as the version
     field: str
-    stored: Any  # bytes as hexadecimal digits
+    stored: Any  # bytes as hexadecimal digits, and what is no finite number as text
     rebuilt: Any
 
 
@@ -54,18 +67,18 @@ class Findings:
         for name, stored, rebuilt in mismatches:
             self.count += 1
             if len(self.kept) < _KEPT:
-                number, state, action = map(_plain, cell)
+                number, state, action = map(printable, cell)
                 self.kept.append(
                     Difference(
-                        tenant=_plain(tenant),
+                        tenant=printable(tenant),
                         subject=subject,
-                        record=str(_plain(record)),
+                        record=str(printable(record)),
                         version=number,
                         state=state,
                         action=action,
                         field=name,
-                        stored=_plain(stored),
-                        rebuilt=_plain(rebuilt),
+                        stored=printable(stored),
+                        rebuilt=printable(rebuilt),
                     )
                 )
 
@@ -81,12 +94,19 @@ def seal_mismatches(columns: Row, stored: bytes) -> list[Mismatch]:
     return [] if rebuilt == stored else [("seal", stored, rebuilt)]
 
 
-def _plain(value: Any) -> Any:
+def printable(value: Any) -> Any:
     """Return `value` as something that can be printed and written as JSON."""
+    if isinstance(value, (list, tuple)):
+        return [printable(item) for item in value]
+    if isinstance(value, dict):
+        return {str(printable(key)): printable(item) for key, item in value.items()}
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, float) and not isfinite(value):
         return str(value)
     if isinstance(value, str):
-        return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        try:
+            return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        except UnicodeEncodeError:  # half of a pair, written as JSON's \\u escape
+            return value.encode("utf-8", "backslashreplace").decode()
     return value

@@ -6,21 +6,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from steersman.domain.records import PolicyVersion
-from steersman.errors import InvalidInputError, NotFoundError
+from steersman.errors import NotFoundError
 from steersman.store import tenants, versions
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
 from steersman.store.health import integrity_problems
 from steersman.store.ledger import (
     count_logged,
+    is_text,
     lenient_texts,
     owner_names,
+    owner_rows,
     stranger_rows,
-    version_numbers,
+    version_rows,
 )
 from steersman.store.tenants import Owner
 from steersman.usecases.ancestry import Ancestry
-from steersman.usecases.findings import Difference, Findings, Mismatch
+from steersman.usecases.findings import UNREADABLE, Difference, Findings, Mismatch, unreadable
 from steersman.usecases.verify_cells import verify_cells
 from steersman.usecases.verify_decisions import verify_decisions
 from steersman.usecases.verify_episodes import verify_episodes
@@ -28,9 +30,6 @@ from steersman.usecases.verify_episodes import verify_episodes
 __all__ = ["Verification", "verify"]
 
 _STRIDE = 500  # rows between two reports of progress
-
-# What reading a declaration or a version raises when somebody else has written it.
-_UNREADABLE = (InvalidInputError, AttributeError, LookupError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +60,16 @@ def verify(
     """
     with database.snapshot() as connection, lenient_texts(connection):
         names = owner_names(connection)
-        if tenant is not None and tenant not in names:
+        if tenant is not None and not (tenant in names and is_text(tenant)):
             raise NotFoundError(f"there is no tenant {tenant!r}", hint="see: steersman tenant list")
-        wanted = names if tenant is None else [tenant]
+        wanted = [name for name in names if is_text(name)] if tenant is None else [tenant]
         counter = _Counter(sum(count_logged(connection, name) for name in wanted), progress)
         found = Findings()
         if tenant is None:
             found.add("", "file", "", [("integrity", line, "ok") for line in integrity_problems(connection)])
+            for name in names:
+                if not is_text(name):
+                    found.add(name, "tenant", "", [("tenant", name, "a name")])
         for name in wanted:
             _verify_owner(connection, name, found, counter.tick)
         if tenant is None:
@@ -95,26 +97,36 @@ class _Counter:
 
 def _verify_owner(connection: Connection, name: str, found: Findings, tick: Callable[[], None]) -> None:
     known = _read_versions(connection, name, found)
-    secret = b""
-    try:
-        owner = tenants.get_owner(connection, name)
-        secret = owner.secret
+    owner = _read_owner(connection, name, found)
+    if owner is not None:
         found.add(name, "tenant", "", _owner_mismatches(owner, known))
-    except _UNREADABLE as error:
-        found.add(name, "tenant", "", [("row", str(error), "a declaration")])
+    secret = owner.secret if owner is not None else b""
     verify_decisions(connection, name, secret=secret, ancestry=Ancestry(known), found=found, tick=tick)
     verify_episodes(connection, name, found, tick)
     verify_cells(connection, name, known, found, tick)
 
 
+def _read_owner(connection: Connection, name: str, found: Findings) -> Owner | None:
+    bad = [wrong for table, row in owner_rows(connection, name) for wrong in unreadable(table, row)]
+    try:
+        owner = tenants.get_owner(connection, name) if not bad else None
+    except UNREADABLE as error:
+        owner, bad = None, [("row", str(error), "a declaration")]
+    found.add(name, "tenant", "", bad)
+    return owner
+
+
 def _read_versions(connection: Connection, name: str, found: Findings) -> dict[int, PolicyVersion]:
     """Return the versions of an owner that can be read, by number."""
     known: dict[int, PolicyVersion] = {}
-    for number in version_numbers(connection, name):
+    for number, row in version_rows(connection, name):
+        bad = unreadable("policy_versions", row)
         try:
-            known[number + 0] = versions.get_version(connection, name, number)  # a text is no number
-        except _UNREADABLE as error:
-            found.add(name, "version", number, [("row", str(error), "a version")], cell=(number, None, None))
+            if not bad:
+                known[number] = versions.get_version(connection, name, number)
+        except UNREADABLE as error:
+            bad = [("row", str(error), "a version")]
+        found.add(name, "version", number, bad, cell=(number, None, None))
     for number, version in known.items():
         found.add(name, "version", number, _version_mismatches(version, known), cell=(number, None, None))
     return known

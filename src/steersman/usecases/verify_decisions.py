@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from math import fsum
+from math import fsum, isfinite, nan
 from typing import Any
 
 from steersman.domain.records import Decision, LearningStep, Reward
@@ -16,7 +16,7 @@ from steersman.store.ledger import decision_stream, misfits, reward_stream, step
 from steersman.store.rewards import reward_of
 from steersman.store.steps import step_of
 from steersman.usecases.ancestry import Ancestry
-from steersman.usecases.findings import Findings, Mismatch, seal_mismatches, unreadable
+from steersman.usecases.findings import UNREADABLE, Findings, Mismatch, seal_mismatches, unreadable
 from steersman.usecases.merging import merged
 from steersman.usecases.replay import replay_mismatches, row_mismatches
 from steersman.usecases.reward import DEFAULT_REWARD_PREFIX
@@ -124,9 +124,17 @@ def reward_mismatches(story: Story) -> Iterator[Mismatch]:
         everything[story.outcome] += 1
     if surely - furthers or furthers - surely - perhaps:
         yield "further steps", sorted(furthers.elements()), sorted(surely.elements())
-    in_time = fsum((everything - furthers).elements())
+    in_time = _total((everything - furthers).elements())
     if story.updates[0].reward != in_time:
         yield "reward", story.updates[0].reward, in_time
+
+
+def _total(values: Iterable[float]) -> float:
+    """Return the sum of `values`, exactly rounded; NaN when it is beyond all numbers."""
+    try:
+        return fsum(values)
+    except OverflowError:
+        return nan
 
 
 def _read_decision(
@@ -142,15 +150,17 @@ def _read_decision(
         return [*problems, ("version", row[_AT["version"]], None)], None
     try:
         decision = decision_of(row, version.actions.ids)
-        unlike = list(row_mismatches(decision, version))
-    except (TypeError, ValueError) as error:
+        unlike = list(row_mismatches(decision, version)) or list(replay_mismatches(decision, version, secret))
+    except UNREADABLE as error:
         return [*problems, ("row", str(error), "what a decision can hold")], None
     latest, newest = row[_AT["latest_version"]], max(ancestry.versions)
     if not version.number <= latest <= newest:
         problems.append(("latest_version", latest, f"{version.number} to {newest}"))
-    problems += unlike or replay_mismatches(decision, version, secret)
+    problems += unlike
     status, outcome, last = episode
-    counts = status == "closed" and last and decision.status != "void"
+    # An outcome that is no number is a difference of its episode.
+    known = isinstance(outcome, float) and isfinite(outcome)
+    counts = known and status == "closed" and last and decision.status != "void"
     story = Story(
         decision, row[_AT["void_version"]], row[_AT["void_state"]], status, outcome if counts else None
     )
