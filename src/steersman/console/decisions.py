@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from rich.console import RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from steersman.console.grid import facts, grid
 from steersman.console.words import count, moment, number, yes_no
@@ -141,8 +142,8 @@ def explanation_parts(explanation: Explanation) -> list[RenderableType]:
     return [facts(f"{decision.tenant}: {decision.decision_id}", pairs), table, *_consequences(explanation)]
 
 
-def _explained_rows(explanation: Explanation) -> list[list[str]]:
-    rows = []
+def _explained_rows(explanation: Explanation) -> list[list[str | Text]]:
+    rows: list[list[str | Text]] = []
     total = 0.0
     for item in explanation.actions:
         if item.probability is None:
@@ -152,7 +153,7 @@ def _explained_rows(explanation: Explanation) -> list[list[str]]:
         total += item.probability
         bonus = "-" if item.bonus is None else number(item.bonus)
         numbers = [number(item.q), f"{item.visits:,}", number(item.borrowed), bonus]
-        mark = "[bold]chosen[/]" if item.chosen else ""
+        mark = Text("chosen" if item.chosen else "", style="bold")
         rows.append(
             [item.label, *numbers, yes_no(item.greedy), number(item.probability), f"{total:.6f}", mark]
         )

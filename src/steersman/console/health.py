@@ -22,10 +22,11 @@ def verification_parts(result: Verification) -> list[RenderableType]:
     owners = count(result.owners, "owner")
     looked = f"{count(result.rows, 'row')} of {owners}"
     if not result.count:
-        return [f"[green]verified[/]: {looked}; every probability, draw, cell and seal is as rebuilt"]
+        rest = f": {looked}; every probability, draw, cell and seal is as rebuilt"
+        return [Text.assemble(("verified", "green"), rest)]
     columns = ["tenant", "version", "state", "action", "what", "field", "stored", "rebuilt"]
     rows = [_row(difference) for difference in result.differences[:_SHOWN]]
-    parts: list[RenderableType] = [f"[red]{count(result.count, 'difference')}[/] in {looked}"]
+    parts: list[RenderableType] = [Text.assemble((count(result.count, "difference"), "red"), f" in {looked}")]
     parts.append(grid("Differences", columns, rows))
     if result.count > _SHOWN:
         parts.append(f"... the first {_SHOWN}; --json holds the first {len(result.differences):,}")
@@ -43,7 +44,7 @@ def checkup_parts(checkup: Checkup) -> list[RenderableType]:
     """Return each finding in words, with what to do next."""
     looked = count(checkup.tenants, "tenant")
     if checkup.healthy:
-        return [f"[green]healthy[/]: nothing found in the database and {looked}"]
+        return [Text.assemble(("healthy", "green"), f": nothing found in the database and {looked}")]
     parts: list[RenderableType] = [f"{count(len(checkup.findings), 'finding')} in the database and {looked}"]
     for finding in checkup.findings:
         about = finding.tenant or "database"

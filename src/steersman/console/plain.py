@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 from steersman.domain.catalogue import ActionCatalogue
+from steersman.domain.identifiers import native
 
 __all__ = ["plain"]
 
@@ -16,7 +18,10 @@ _HIDDEN = {"secret"}
 
 
 def plain(value: Any) -> Any:
-    """Return `value` as mappings, lists, texts and numbers, as JSON has them; bytes become hexadecimal digits."""
+    """Return `value` as mappings, lists, texts and numbers, as JSON has them.
+
+    Bytes become hexadecimal digits; what JSON has no form for, infinity among it, becomes its text.
+    """
     if isinstance(value, ActionCatalogue):
         return list(value.ids)
     if hasattr(value, "to_json"):
@@ -30,4 +35,10 @@ def plain(value: Any) -> Any:
         return bytes(value).hex()
     if isinstance(value, AbstractSet) or (isinstance(value, Sequence) and not isinstance(value, str)):
         return [plain(item) for item in value]
-    return value
+    value = native(value)
+    known = value is None or isinstance(value, (str, bool, int)) or _is_finite_float(value)
+    return value if known else str(value)
+
+
+def _is_finite_float(value: object) -> bool:
+    return isinstance(value, float) and math.isfinite(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich import box
 from rich.console import RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from steersman.console.words import number
 from steersman.usecases.show import LearnedCell, LearnedState, LearnedTable
@@ -14,16 +15,16 @@ __all__ = ["learned_parts"]
 
 def learned_parts(table: LearnedTable) -> list[RenderableType]:
     """Return the table by state, the greedy action marked, and what was never tried."""
+    known = f"{table.known_states:,} of {table.all_states:,} states known"
     shown = Table(
-        title=f"{table.tenant}, version {table.version}: {table.known_states:,} of {table.all_states:,} states known",
+        title=Text(f"{table.tenant}, version {table.version}: {known}", style="bold"),
         title_justify="left",
-        title_style="bold",
         box=box.SIMPLE_HEAD,
         caption="* is played without exploration",
         caption_justify="left",
     )
-    shown.add_column("state")
-    shown.add_column("action")
+    shown.add_column("state", overflow="fold")
+    shown.add_column("action", overflow="fold")
     for name in ("q", "visits", "updates", "borrowed"):
         shown.add_column(name, justify="right")
     for state in table.states:
@@ -38,12 +39,12 @@ def learned_parts(table: LearnedTable) -> list[RenderableType]:
 
 def _add_state(shown: Table, state: LearnedState) -> None:
     for index, cell in enumerate(state.cells):
-        name = state.meaning if index == 0 else ""
+        name = Text(state.meaning if index == 0 else "")
         shown.add_row(name, *_cell(cell), end_section=index == len(state.cells) - 1)
 
 
-def _cell(cell: LearnedCell) -> list[str]:
+def _cell(cell: LearnedCell) -> list[RenderableType]:
     if not cell.tried:
-        return [cell.label, "-", "never", "", ""]
-    mark = f"[bold]{cell.label} *[/]" if cell.greedy else cell.label
+        return [Text(cell.label), "-", "never", "", ""]
+    mark = Text(f"{cell.label} *", style="bold") if cell.greedy else Text(cell.label)
     return [mark, number(cell.q), f"{cell.visits:,}", f"{cell.updates:,}", number(cell.borrowed)]
