@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -58,12 +59,12 @@ class Steersman:
         self.database = database
 
     @classmethod
-    def open(cls, url: str | None = None, *, settings: Settings | None = None) -> Self:
+    def open(cls, url: str | os.PathLike[str] | None = None, *, settings: Settings | None = None) -> Self:
         """Open the database at `url`: a file, `sqlite:///file` or `postgresql://...` (default: the settings').
 
         Raises UnsupportedStoreError, SchemaError, StoreUnavailableError or MissingExtraError.
         """
-        return cls(Database.open(url, settings=settings))
+        return cls(Database.open(None if url is None else os.fspath(url), settings=settings))
 
     def close(self) -> None:
         """Close every connection."""
@@ -101,17 +102,17 @@ class Steersman:
         """Retire a tenant; see `steersman.usecases.tenants.retire`."""
         return retire(self.database, tenant)
 
-    def export_tenant(self, tenant: str, path: Path) -> Exported:
+    def export_tenant(self, tenant: str, path: str | os.PathLike[str]) -> Exported:
         """Write everything of a tenant to a new file; see `steersman.usecases.export.export`."""
-        return export(self.database, tenant, path)
+        return export(self.database, tenant, Path(path))
 
     def erase_tenant(self, tenant: str) -> Erased:
         """Erase every row of a tenant; see `steersman.usecases.tenants.erase`."""
         return erase(self.database, tenant)
 
-    def apply(self, path: Path) -> list[Applied]:
+    def apply(self, path: str | os.PathLike[str]) -> list[Applied]:
         """Create and change what a YAML or TOML file declares; see `steersman.usecases.apply.apply_file`."""
-        return apply_file(self.database, path)
+        return apply_file(self.database, Path(path))
 
     def decide(
         self,
@@ -182,9 +183,9 @@ class Steersman:
         """Go back to an earlier version; see `steersman.usecases.versions.roll_back`."""
         return roll_back(self.database, tenant, to=to)
 
-    def import_table(self, tenant: str, path: Path) -> Imported:
+    def import_table(self, tenant: str, path: str | os.PathLike[str]) -> Imported:
         """Make a version of a table that was learned elsewhere; see `steersman.usecases.import_table`."""
-        return import_table(self.database, tenant, path)
+        return import_table(self.database, tenant, Path(path))
 
     def create_base(self, base: str, declaration: TenantSpec | Mapping[str, Any]) -> Owner:
         """Create a base; see `steersman.usecases.bases.create_base`."""

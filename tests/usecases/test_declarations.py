@@ -101,6 +101,53 @@ def test_yaml_and_toml_say_the_same(tmp_path: Path, name: str, text: str) -> Non
         ("x.yaml", "tenants: {a: {actions: [x], states: [1}", "", "expected readable YAML"),
         ("x.yaml", "tenants: !!python/object:os.system {}", "", "expected readable YAML"),
         ("x.yaml", "[" * 20_000, "", "expected readable YAML"),
+        (
+            "x.yaml",
+            "tenants: {a: {contributes: !!bool maybe}}",
+            "",
+            r"tag bool takes, got 'maybe'[\s\S]*line 1, column 28",
+        ),
+        (
+            "x.yaml",
+            "tenants: {a: {borrow_cap: !!int ''}}",
+            "",
+            r"tag int takes, got ''[\s\S]*line 1, column 27",
+        ),
+        ("x.yaml", "tenants: {a: {borrow_cap: !!float ''}}", "", "tag float takes"),
+        ("x.yaml", "tenants: {a: {borrow_cap: !!int x}}", "", r"tag int takes[\s\S]*column 27"),
+        (
+            "x.yaml",
+            "tenants: {a: {base: !!timestamp abc}}",
+            "",
+            r"'tag:yaml.org,2002:timestamp'[\s\S]*column 21",
+        ),
+        ("x.yaml", "tenants: {a: {base: !!timestamp 2026-01-31}}", "", "timestamp"),
+        ("x.yaml", "tenants: {a: {actions: !!binary YWI=, states: 1}}", "", "binary"),
+        ("x.yaml", "tenants: {a: {actions: !!set {x}, states: 1}}", "", "2002:set"),
+        (
+            "x.yaml",
+            "tenants: {a: {actions: {x: }, states: 1}}",
+            ": tenants.a",
+            "actions.x: expected a text .* NoneType",
+        ),
+        (
+            "x.yaml",
+            "tenants: {a: {actions: {x: [y]}, states: 1}}",
+            ": tenants.a",
+            "actions.x: expected a text .* list",
+        ),
+        (
+            "x.yaml",
+            "bases: {a: {actions: [y, {id: x, label: ~}], states: 1}}",
+            ": bases.a",
+            r"actions\[1\].label: expected",
+        ),
+        (
+            "x.yaml",
+            "tenants: {a: {actions: [1], states: 1, priors: {1: {q: 0, weight: 1}, '1': {q: 1, weight: 1}}}}",
+            ": tenants.a",
+            r"priors: expected each action once, got \['1'\]",
+        ),
         ("x.toml", "[tenants.a]\nactions = [\n", "", "expected readable TOML"),
         ("x.toml", "[tenants.a]\nactions=['x']\nactions=['y']\n", "", "expected readable TOML"),
     ],
@@ -172,6 +219,19 @@ def test_a_file_is_applied_as_a_whole_or_not_at_all(
         assert list_bases(database) == []
         assert [owner.tenant for owner in list_tenants(database)] == ["acme", "zulu"]
         assert len(list_versions(database, "acme")) == 1
+
+
+def test_a_retired_tenant_may_stand_in_a_file_as_it_is(store_url: str, tmp_path: Path) -> None:
+    with Steersman.open(store_url) as library:
+        path = written(tmp_path, YAML)
+        library.apply(path)
+        library.retire_tenant("acme")
+        assert [item.outcome for item in library.apply(str(path))] == ["unchanged"] * 3
+        changed = written(tmp_path, YAML.replace("lambda: 0.5", "lambda: 0.25"))
+        with pytest.raises(TenantRetiredError, match="'acme' is retired") as raised:
+            library.apply(changed)
+        assert raised.value.where == f"{changed}: tenants.acme"
+        assert library.show_tenant("4711").spec.settings.lam == 0.5
 
 
 def test_what_is_not_in_the_file_stays(store_url: str, tmp_path: Path) -> None:

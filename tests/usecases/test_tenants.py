@@ -105,6 +105,69 @@ def test_a_retired_tenant_decides_no_more_and_still_learns(company: Company) -> 
         retire(database, "nobody")
 
 
+def test_a_retired_tenant_can_be_asked_to_be_as_it_is(company: Company) -> None:
+    library, name = company.library, company.name
+    company.play("hold")
+    library.retire_tenant(name)
+    lines = len(audit_trail(library.database, name))
+    for changes in ({}, {"states": 2}):
+        for dry_run in (False, True):
+            plan = library.change_tenant(name, changes, dry_run=dry_run)
+            assert (plan.changed, plan.version, plan.before, plan.needs_version) == ((), None, 1, False)
+    with pytest.raises(TenantRetiredError):
+        library.change_tenant(name, {"states": 3})
+    assert len(audit_trail(library.database, name)) == lines
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"actions": {"hold": None}},
+        {"actions": [{"id": "hold", "label": ["x"]}]},
+        {"priors": {1: {"q": 0, "weight": 1}, "1": {"q": 1, "weight": 1}}},
+    ],
+)
+def test_a_change_is_read_as_strictly_as_a_declaration(company: Company, parts: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSpecError, match=r"expected a text as the label|expected each action once"):
+        company.library.change_tenant(company.name, parts)
+
+
+def test_a_secret_is_in_no_text_of_its_owner(company: Company) -> None:
+    owner = company.library.show_tenant(company.name)
+    assert "secret" not in repr(owner)
+    assert repr(owner.secret) not in repr(owner)
+
+
+def test_every_erasure_keeps_its_line(store_url: str) -> None:
+    with Steersman.open(store_url) as library:
+        for decisions in (1, 2):
+            library.create_tenant("acme", DECLARED)
+            for _ in range(decisions):
+                library.decide("acme", 0)
+            # The lines that an erasure deletes: the creation and the first version.
+            assert library.erase_tenant("acme").rows["audit"] == 2
+        lines = audit_trail(library.database, "acme")
+        assert [line.verb for line in lines] == ["erase", "erase"]
+        assert [line.detail["rows"]["decisions"] for line in lines] == [2, 1]
+
+
+def test_paths_may_be_texts(tmp_path: Path) -> None:
+    (tmp_path / "all.yaml").write_text("tenants: {acme: {actions: [a], states: 1}}")
+    (tmp_path / "learned.csv").write_text("state,action,q,updates\n0,a,0.5,2\n")
+    for number, kind in enumerate((str, Path)):
+        with Steersman.open(kind(tmp_path / f"{number}.db")) as library:
+            assert library.apply(kind(tmp_path / "all.yaml"))[0].outcome == "created"
+            assert library.import_table("acme", kind(tmp_path / "learned.csv")).cells == 1
+            out = library.export_tenant("acme", kind(tmp_path / f"{number}.jsonl"))
+            assert out.path == tmp_path / f"{number}.jsonl"
+
+
+@pytest.mark.parametrize("path", [".", "/"])
+def test_an_export_wants_the_name_of_a_file(company: Company, path: str) -> None:
+    with pytest.raises(InvalidInputError, match="expected the name of a file"):
+        export(company.library.database, company.name, Path(path))
+
+
 def test_erasing_leaves_one_line_that_counts(busy: Company) -> None:
     library, other = busy.library, Company.found(busy.library)
     other.teach("hold", 1.0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import uuid_utils
 
-from steersman.errors import InvalidSpecError
+from steersman.errors import InvalidSpecError, TenantRetiredError
 from steersman.store import tenants
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
@@ -16,7 +16,7 @@ from steersman.usecases.bases import change_base_within, create_base_within
 from steersman.usecases.declarations import Declarations, read_declarations
 from steersman.usecases.migrate import change_within
 from steersman.usecases.migration_plan import MigrationPlan
-from steersman.usecases.tenants import create_within
+from steersman.usecases.tenants import create_within, unchanged_plan
 
 __all__ = ["Applied", "apply_file"]
 
@@ -63,13 +63,15 @@ def _apply_within(
         secret, operation_id = marks[tenant]
         try:
             if tenant in there:
-                plan = change_within(connection, tenant, spec, operation_id, actor=actor)
+                owner = tenants.get_tenant(connection, tenant, lock=True)
+                # A retired tenant may stand in the file as it is; only a change of it is refused.
+                plan = unchanged_plan(owner, spec) or change_within(
+                    connection, tenant, spec, operation_id, actor=actor
+                )
                 applied.append(Applied("tenant", tenant, "changed" if plan.changed else "unchanged", plan))
             else:
                 create_within(connection, tenant, spec, secret, actor=actor)
                 applied.append(Applied("tenant", tenant, "created"))
-        except InvalidSpecError as error:
-            raise InvalidSpecError(
-                error.message, where=f"{path}: tenants.{tenant}", hint=error.hint
-            ) from None
+        except (InvalidSpecError, TenantRetiredError) as error:
+            raise type(error)(error.message, where=f"{path}: tenants.{tenant}", hint=error.hint) from None
     return applied

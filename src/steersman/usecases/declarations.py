@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from steersman.store.connection import Connection
 
 __all__ = ["Declarations", "check_base", "read_base_spec", "read_declarations", "read_spec"]
 
+_TYPES = {"null", "bool", "int", "float", "str", "seq", "map"}  # of YAML's core schema
 _NOT_OF_A_BASE = ("base", "contributes", "reward_wait", "default_reward")
 
 
@@ -32,7 +34,37 @@ class Declarations:
 
 def read_spec(declaration: TenantSpec | Mapping[str, Any]) -> TenantSpec:
     """Return a declaration, read from a mapping where it is not one yet; raise InvalidSpecError."""
-    return declaration if isinstance(declaration, TenantSpec) else TenantSpec.from_json(declaration)
+    if isinstance(declaration, TenantSpec):
+        return declaration
+    if isinstance(declaration, Mapping):
+        _check_labels(declaration.get("actions"))
+        _check_priors(declaration.get("priors"))
+    return TenantSpec.from_json(declaration)
+
+
+def _check_labels(actions: object) -> None:
+    """Raise InvalidSpecError for a label that is no text."""
+    labels: list[tuple[str, Any]] = []
+    if isinstance(actions, Mapping):
+        labels = [(f"actions.{action}", label) for action, label in actions.items()]
+    elif isinstance(actions, (list, tuple)):
+        labels = [
+            (f"actions[{index}].label", item["label"])
+            for index, item in enumerate(actions)
+            if isinstance(item, Mapping) and "label" in item
+        ]
+    for place, label in labels:
+        if not isinstance(label, str):
+            raise InvalidSpecError(f"{place}: expected a text as the label, got {type(label).__name__}")
+
+
+def _check_priors(priors: object) -> None:
+    """Raise InvalidSpecError for an action that has two priors, under its number and under its text."""
+    if isinstance(priors, Mapping):
+        names = Counter(map(str, priors))
+        repeated = [name for name, times in names.items() if times > 1]
+        if repeated:
+            raise InvalidSpecError(f"priors: expected each action once, got {repeated} as number and as text")
 
 
 def read_base_spec(declaration: TenantSpec | Mapping[str, Any]) -> TenantSpec:
@@ -108,9 +140,25 @@ def _read_section(
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML with the scalars of its version 1.2, and without repeated keys."""
+    """YAML with the scalars of its version 1.2, no tags of other types, and without repeated keys."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  (as the library's)
+    yaml_constructors = {  # noqa: RUF012  (as the library's)
+        tag: construct
+        for tag, construct in yaml.SafeLoader.yaml_constructors.items()
+        if tag is None or tag.rpartition(":")[2] in _TYPES
+    }
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: FBT001, FBT002  (as the library's)
+        """Return what a node stands for; refuse one that is not what its tag says."""
+        try:
+            return super().construct_object(node, deep=deep)
+        except (ValueError, LookupError, OverflowError) as error:
+            kind = node.tag.rpartition(":")[2]
+            shown = repr(str(node.value)[:40])
+            raise yaml.constructor.ConstructorError(
+                None, None, f"expected what the tag {kind} takes, got {shown}", node.start_mark
+            ) from error
 
     def compose_mapping_node(self, anchor: dict[Any, yaml.Node]) -> yaml.MappingNode:
         """Return the next mapping; refuse a key that is written twice."""

@@ -65,6 +65,8 @@ def _line(file: TextIO, body: Mapping[str, Any]) -> None:
 @contextmanager
 def _new_file(path: Path) -> Iterator[TextIO]:
     """Yield a file that is at `path` once it is complete and on the disk, and gone after any error."""
+    if not path.name:
+        raise InvalidInputError("expected the name of a file", where=str(path))
     part = path.with_name(path.name + ".part")
     _refuse_existing(path)
     try:

@@ -19,7 +19,7 @@ from steersman.store.engine import Database
 from steersman.store.tenants import Owner
 from steersman.usecases.declarations import check_base, read_spec
 from steersman.usecases.migrate import change_declaration
-from steersman.usecases.migration_plan import MigrationPlan
+from steersman.usecases.migration_plan import MigrationPlan, changed_parts
 
 __all__ = [
     "Erased",
@@ -31,6 +31,7 @@ __all__ = [
     "list_tenants",
     "retire",
     "show_tenant",
+    "unchanged_plan",
 ]
 
 _SECTIONS = ("learning", "exploration")
@@ -105,9 +106,21 @@ def change_tenant(
             name: {**body[name], **value} if name in _SECTIONS and isinstance(value, Mapping) else value
             for name, value in changes.items()
         }
-        return TenantSpec.from_json(body | given)
+        return read_spec(body | given)
 
+    with database.snapshot() as connection:
+        owner = tenants.get_tenant(connection, tenant)
+        plan = unchanged_plan(owner, changed(owner.spec)) if owner.status == "retired" else None
+    if plan is not None:  # a retired tenant can be asked to be as it is, and is never another again
+        return plan
     return change_declaration(database, tenant, changed, dry_run=dry_run, actor=actor)
+
+
+def unchanged_plan(owner: Owner, spec: TenantSpec) -> MigrationPlan | None:
+    """Return what a change to the declaration that `owner` has already does: nothing; None for another one."""
+    if changed_parts(owner.spec, spec):
+        return None
+    return MigrationPlan(owner.tenant, owner.active_version, None, needs_version=False, changed=())
 
 
 def retire(database: Database, tenant: str, *, actor: str = "library") -> Owner:
@@ -126,7 +139,9 @@ def retire(database: Database, tenant: str, *, actor: str = "library") -> Owner:
 
 
 def erase(database: Database, tenant: str, *, actor: str = "library") -> Erased:
-    """Delete every row of a tenant, its audit trail too; one line of that stays and counts what there was.
+    """Delete every row of a tenant, its audit trail too; a line of that stays and counts what there was.
+
+    So do the lines of earlier erasures of a namesake.
 
     What a base was built from before stays in that base until its next build. Raises NotFoundError.
     """
@@ -142,7 +157,7 @@ def erase(database: Database, tenant: str, *, actor: str = "library") -> Erased:
             raise
         rows = tenants.count_rows(connection, tenant)
         tenants.delete_rows(connection, tenant)
-        rows |= {"audit": audit.forget_lines(connection, tenant)}
+        rows |= {"audit": tenants.forget_changes(connection, tenant)}
         detail = {"operation": operation_id, "rows": rows}
         audit.write_line(connection, tenant, actor=actor, verb="erase", detail=detail)
         return Erased(tenant, rows)
