@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import getpass
 import json
+import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -15,10 +18,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from steersman.console.plain import plain
 from steersman.domain.settings import TenantSpec
 from steersman.domain.states import State
-from steersman.errors import InvalidInputError
+from steersman.errors import InvalidInputError, SteersmanError
 from steersman.store.engine import Database
 
 __all__ = [
+    "MOST",
     "DatabaseOption",
     "JsonFlag",
     "TenantArgument",
@@ -40,14 +44,24 @@ DatabaseOption = Annotated[
 JsonFlag = Annotated[bool, typer.Option("--json", help="Answer with one line of JSON.")]
 TenantArgument = Annotated[str, typer.Argument(help="The tenant's id.")]
 
-# A pipe or a file has no width of its own.
-_OUT = Console() if Console().is_terminal else Console(width=140)
-_ERR = Console(stderr=True)
+MOST = 1_000_000_000
+"""The largest number of things that an option asks for."""
+
+_DEEPEST = 64  # levels of the JSON that an option takes
+
+# A pipe or a file has no width of its own. What callers wrote is never read as markup.
+_OUT = Console(width=None if Console().is_terminal else 140, markup=False, emoji=False)
+_ERR = Console(stderr=True, markup=False, emoji=False)
 
 
 def actor() -> str:
     """Return who the audit trail names for a change made here."""
-    return f"cli:{getpass.getuser()}"
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # a user without an entry, as containers have them
+        name = str(os.getuid())
+    # The environment can name a user by bytes that are no text.
+    return f"cli:{name.encode('utf-8', 'backslashreplace').decode('utf-8')}"
 
 
 @contextmanager
@@ -63,13 +77,31 @@ def opened(url: str | None) -> Iterator[Database]:
 def answer(
     value: Any, *, as_json: bool, render: Callable[[], RenderableType | Sequence[RenderableType]]
 ) -> None:
-    """Print `value` as a line of JSON, or what `render` makes of it for people."""
+    """Print `value` as a line of JSON, or what `render` makes of it for people.
+
+    Raises SteersmanError when the output takes no more, or not these characters.
+    """
     if as_json:
-        typer.echo(json.dumps(plain(value), ensure_ascii=False, allow_nan=False))
+        _print(lambda: typer.echo(json.dumps(plain(value), ensure_ascii=False, allow_nan=False)))
         return
     shown = render()
     for part in [shown] if isinstance(shown, str) or not isinstance(shown, Sequence) else shown:
-        _OUT.print(part)
+        _print(partial(_OUT.print, part))
+
+
+def _print(work: Callable[[], None]) -> None:
+    try:
+        work()
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except (OSError, UnicodeEncodeError) as error:
+        text = str(error).partition("\n")[0]
+        raise SteersmanError(
+            f"the answer could not be printed: {text}",
+            hint="what was asked for is done, and only that is missing",
+        ) from None
 
 
 def tell(text: str) -> None:
@@ -81,7 +113,7 @@ def tell(text: str) -> None:
 def counting(what: str, *, quiet: bool) -> Iterator[Callable[[int, int], None]]:
     """Yield a function of (done, total) that moves a progress bar with rate and time left."""
     columns = (
-        TextColumn(what),
+        TextColumn(what, markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}"),
@@ -125,13 +157,37 @@ def _number_or_text(text: str) -> float | str:
 
 
 def parse_json_object(text: str | None, *, option: str) -> dict[str, Any] | None:
-    """Return the JSON object of an option, None for none; raise InvalidInputError."""
+    """Return the JSON object of an option, None for none; raise InvalidInputError, also for a repeated key."""
     if text is None:
         return None
     try:
-        value = json.loads(text)
-    except ValueError as error:
+        value = json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_refuse_constant)
+        _check_depth(value, _DEEPEST)
+    except (ValueError, RecursionError) as error:
         raise InvalidInputError(f"{option}: expected a JSON object: {error}") from None
     if not isinstance(value, dict):
         raise InvalidInputError(f"{option}: expected a JSON object, got {text!r}")
     return value
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    body = dict(pairs)
+    if len(body) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(
+            f"expected each key once, got {sorted({n for n in names if names.count(n) > 1})} again"
+        )
+    return body
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"expected a finite number, got {name}")
+
+
+def _check_depth(value: Any, left: int) -> None:
+    if not isinstance(value, (dict, list)):
+        return
+    if not left:
+        raise ValueError(f"expected nesting of at most {_DEEPEST} levels")
+    for item in value.values() if isinstance(value, dict) else value:
+        _check_depth(item, left - 1)

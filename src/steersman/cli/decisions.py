@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from steersman.cli.common import (
+    MOST,
     DatabaseOption,
     JsonFlag,
     TenantArgument,
@@ -160,11 +161,13 @@ def why_command(
 def list_command(
     tenant: TenantArgument,
     episode: Annotated[str | None, typer.Option(help="Only of this episode.")] = None,
-    status: Annotated[str | None, typer.Option(help="Only open, learned or void ones.")] = None,
+    status: Annotated[
+        Literal["open", "learned", "void"] | None, typer.Option(help="Only with this status.")
+    ] = None,
     metadata: Annotated[
         str | None, typer.Option(help="Only with these keys and values, a JSON object.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many, the newest.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, max=MOST, help="At most so many, the newest.")] = 100,
     database: DatabaseOption = None,
     as_json: JsonFlag = False,
 ) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from steersman.cli.common import DatabaseOption, JsonFlag, TenantArgument, answer, opened
+from steersman.cli.common import MOST, DatabaseOption, JsonFlag, TenantArgument, answer, opened
 from steersman.console import decisions as looks
 from steersman.usecases.episodes import list_episodes, show_episode
 from steersman.usecases.tenants import show_tenant
@@ -19,8 +19,8 @@ app = typer.Typer(no_args_is_help=True, help="List and show episodes.")
 @app.command("list")
 def list_command(
     tenant: TenantArgument,
-    status: Annotated[str | None, typer.Option(help="Only open or closed ones.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many, the latest touched.")] = 100,
+    status: Annotated[Literal["open", "closed"] | None, typer.Option(help="Only with this status.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=MOST, help="At most so many, the latest touched.")] = 100,
     database: DatabaseOption = None,
     as_json: JsonFlag = False,
 ) -> None:

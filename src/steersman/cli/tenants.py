@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from steersman.cli.common import (
+    MOST,
     DatabaseOption,
     JsonFlag,
     TenantArgument,
@@ -18,7 +19,7 @@ from steersman.cli.common import (
 )
 from steersman.console import tables
 from steersman.console import tenants as looks
-from steersman.errors import InvalidInputError
+from steersman.errors import InvalidInputError, NotFoundError
 from steersman.usecases.apply import apply_file
 from steersman.usecases.declarations import read_declarations
 from steersman.usecases.export import export
@@ -57,6 +58,7 @@ _PartOption = Annotated[
     str | None,
     typer.Option("--set", help='Parts of the declaration as JSON, such as {"exploration": {"c": 1}}.'),
 ]
+_LARGEST_VERSION = 2**31 - 1  # of the column
 _DryRunFlag = Annotated[
     bool, typer.Option("--dry-run", help="Only show what would be kept, moved, new, parked.")
 ]
@@ -165,6 +167,8 @@ def erase_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Erase every row of a tenant; one line of the audit trail keeps the counts."""
+    if as_json and not yes:
+        raise InvalidInputError("expected --yes: a caller that reads JSON is not asked", hint="add --yes")
     with opened(database) as store:
         if not yes:
             typer.confirm(f"Erase everything of {tenant}? It cannot be undone.", abort=True, err=True)
@@ -175,7 +179,7 @@ def erase_command(
 @app.command("audit")
 def audit_command(
     tenant: TenantArgument,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many, the newest.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, max=MOST, help="At most so many, the newest.")] = 100,
     database: DatabaseOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -191,7 +195,7 @@ def show_table(
         str | None, typer.Option(help="A version's number or name. [default: the active one]")
     ] = None,
     limit: Annotated[
-        int, typer.Option(min=1, help="At most so many states, those with the most evidence.")
+        int, typer.Option(min=1, max=MOST, help="At most so many states, those with the most evidence.")
     ] = 20,
     database: DatabaseOption = None,
     as_json: JsonFlag = False,
@@ -203,5 +207,10 @@ def show_table(
 
 
 def number_or_name(text: str | None) -> int | str | None:
-    """Return the number or the name of a version."""
-    return int(text) if text is not None and text.isdecimal() else text
+    """Return the number or the name of a version; raise NotFoundError for a number that no version can have."""
+    if text is None or not text.isdecimal():
+        return text
+    digits = text.lstrip("0") or "0"
+    if len(digits) > 10 or int(digits) > _LARGEST_VERSION:
+        raise NotFoundError(f"there is no version {digits if len(digits) <= 40 else digits[:37] + '...'}")
+    return int(digits)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from steersman.cli.common import DatabaseOption, JsonFlag, actor, answer, opened
+from steersman.cli.common import MOST, DatabaseOption, JsonFlag, TenantArgument, actor, answer, opened
 from steersman.cli.tenants import number_or_name
 from steersman.console import versions as looks
 from steersman.usecases.import_table import import_table
@@ -59,7 +59,7 @@ def diff_command(
     owner: _OwnerArgument,
     before: _VersionArgument,
     after: Annotated[str | None, typer.Argument(help="Number or name. [default: the active one]")] = None,
-    top: Annotated[int, typer.Option(min=1, help="At most so many cells.")] = 20,
+    top: Annotated[int, typer.Option(min=1, max=MOST, help="At most so many cells.")] = 20,
     database: DatabaseOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -72,7 +72,7 @@ def diff_command(
 
 @app.command("freeze")
 def freeze_command(
-    tenant: _OwnerArgument,
+    tenant: TenantArgument,
     name: Annotated[str, typer.Argument(help="What the frozen copy is called.")],
     version: Annotated[str | None, typer.Option(help="Number or name. [default: the active one]")] = None,
     database: DatabaseOption = None,
@@ -90,7 +90,7 @@ def freeze_command(
 
 @app.command("activate")
 def activate_command(
-    tenant: _OwnerArgument,
+    tenant: TenantArgument,
     version: _VersionArgument,
     database: DatabaseOption = None,
     as_json: JsonFlag = False,
@@ -104,7 +104,7 @@ def activate_command(
 
 @app.command("rollback")
 def rollback_command(
-    tenant: _OwnerArgument,
+    tenant: TenantArgument,
     to: Annotated[
         str | None, typer.Option(help="Number or name. [default: the parent of the active one]")
     ] = None,
@@ -119,7 +119,7 @@ def rollback_command(
 
 @app.command("import")
 def import_command(
-    tenant: _OwnerArgument,
+    tenant: TenantArgument,
     file: Annotated[Path, typer.Argument(help="A CSV or Parquet file of cells.")],
     database: DatabaseOption = None,
     as_json: JsonFlag = False,
