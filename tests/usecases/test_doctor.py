@@ -77,9 +77,12 @@ def test_retired_tenants_are_examined_only_when_named(healthy: Steersman) -> Non
 def test_an_action_that_was_never_feasible_is_named_by_its_label(steersman: Steersman) -> None:
     steersman.create_tenant("acme", SPEC)
     play(steersman, "acme", "firm", 0.5, 0.25)
+    assert doctor(steersman.database).healthy  # two decisions of two actions say nothing yet
+    play(steersman, "acme", "firm", 0.5)
     finding = found(steersman, "never-tried")
-    assert finding.message.startswith("never played in 2 decisions: Split the difference: ")
-    assert "never feasible" in finding.message
+    assert finding.message == (
+        "never played: Split the difference: feasible in none of the latest 3 decisions"
+    )
     assert (finding.severity, finding.tenant, finding.command) == ("warning", "acme", "steersman show acme")
 
 
@@ -92,7 +95,31 @@ def test_an_action_behind_its_prior_is_no_warning(steersman: Steersman) -> None:
         steersman.reward("acme", decision.decision_id, 0.75)
     finding = found(steersman, "never-tried")
     assert finding.severity == "note"
-    assert "Split the difference: what it borrowed, or its prior" in finding.message
+    assert "Split the difference (feasible in 3 decisions): what it borrowed, or its prior" in finding.message
+
+
+def test_an_action_that_is_passed_over_is_named_with_its_chances(steersman: Steersman) -> None:
+    """Without exploration the one known action is played again and again."""
+    steersman.create_tenant("acme", SPEC)
+    play(steersman, "acme", "firm", 0.5)
+    for explore in (False, False):
+        steersman.reward("acme", steersman.decide("acme", 0, explore=explore).decision_id, 0.5)
+    assert doctor(steersman.database).healthy
+    steersman.reward("acme", steersman.decide("acme", 0, explore=False).decision_id, 0.5)
+    finding = found(steersman, "never-tried")
+    assert finding.severity == "warning"
+    assert "Split the difference (feasible in 3 decisions, 0 with exploration)" in finding.message
+
+
+def test_nothing_is_said_of_actions_that_had_no_chance_yet(steersman: Steersman) -> None:
+    """After one decision of three actions two are not played; after a change the new one is not."""
+    steersman.create_tenant("acme", SPEC | {"actions": ["firm", "split", "hold"]})
+    steersman.reward("acme", steersman.decide("acme", 0).decision_id, 0.5)
+    assert doctor(steersman.database).healthy
+    for number in range(40):
+        steersman.reward("acme", steersman.decide("acme", 0).decision_id, number / 64)
+    steersman.change_tenant("acme", SPEC | {"actions": ["firm", "split", "hold", "brandnew"]})
+    assert "never-tried" not in {finding.code for finding in doctor(steersman.database).findings}
 
 
 def test_ties_are_shown_by_meaning(steersman: Steersman) -> None:
@@ -224,3 +251,47 @@ def test_what_cannot_be_read_is_a_finding(healthy: Steersman) -> None:
         connection.execute(text("UPDATE decisions SET version = 9"))
     finding = found(healthy, "unreadable")
     assert finding.command == "steersman verify acme"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "decisions SET feasible = '[]'",
+        "decisions SET metadata = CAST(x'f0' AS TEXT)",
+        "cells SET visits = 9223372036854775807",
+        "cells SET q = 'zz'",
+        "tenants SET secret = 9e999",
+        "tenants SET secret = 1000000000000000000",
+        "tenants SET spec = '{'",
+        "tenants SET spec = '[]'",
+        "tenants SET spec = CAST(x'f0' AS TEXT)",
+        "tenants SET spec = replace(spec, '\"reward_wait\":null', '\"reward_wait\":1e13')",
+        "tenants SET active_version = 9",
+        "tenants SET tenant = CAST(x'f0' AS TEXT)",
+        "policy_versions SET settings = '7'",
+    ],
+)
+def test_damage_to_one_tenant_leaves_the_others_examined(sqlite_url: str, damage: str) -> None:
+    with Steersman.open(sqlite_url) as steersman:
+        for tenant in ("acme", "beta"):
+            steersman.create_tenant(tenant, SPEC)
+        play(steersman, "beta", "firm", 0.5, 0.5, 0.5)
+        steersman.decide("acme", 0, metadata={"deal": 7})
+        with steersman.database.transaction() as connection:
+            connection.exec_driver_sql(f"UPDATE {damage} WHERE tenant = 'acme'")
+        checkup = doctor(steersman.database)
+    assert checkup.tenants == 2
+    assert [finding.code for finding in checkup.findings if finding.tenant == "beta"] == ["never-tried"]
+    # How large a count is does not matter, nor what the one known action of a state is worth.
+    codes = [finding.code for finding in checkup.findings if finding.tenant != "beta"]
+    assert codes == ([] if damage.startswith("cells") else ["unreadable"])
+    assert all(finding.message.encode() for finding in checkup.findings)
+
+
+def test_a_wait_longer_than_all_time_is_survived(healthy: Steersman) -> None:
+    """Settings refuse it; one that was stored all the same is a finding."""
+    with healthy.database.transaction() as connection:
+        spec = connection.execute(text("SELECT spec FROM tenants")).scalar_one()
+        longer = spec.replace('"reward_wait":null', '"reward_wait":1e13')
+        connection.execute(text("UPDATE tenants SET spec = :spec"), {"spec": longer})
+    found(healthy, "unreadable")

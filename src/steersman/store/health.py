@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, case, func, inspect, select, text, union_all
+from sqlalchemy import Connection, Double, case, cast, func, inspect, select, text, union_all
 
 from steersman.store.hot.text import Row
 from steersman.store.schema import HEAD, current_revision
-from steersman.store.tables import cells, decisions, episodes, metadata, rewards
+from steersman.store.tables import cells, decisions, episodes, metadata, rewards, tenants
 
 __all__ = [
     "EdgeCounts",
@@ -23,6 +23,7 @@ __all__ = [
     "overdue_episode_count",
     "schema_gaps",
     "synchronous_commit",
+    "tenant_statuses",
 ]
 
 _PAGE = 500
@@ -85,10 +86,17 @@ def schema_gaps(connection: Connection) -> list[str]:
     return gaps
 
 
+def tenant_statuses(connection: Connection) -> dict[str, str]:
+    """Return the status of each tenant by its id, in order, whatever else can be read of it."""
+    query = select(tenants.c.tenant, tenants.c.status).order_by(tenants.c.tenant)
+    return {row.tenant: row.status for row in connection.execute(query)}
+
+
 def action_evidence(connection: Connection, owner: str, version: int) -> dict[str, tuple[int, float]]:
     """Return (visits, borrowed evidence) of each action, over all states of a version that have a cell for it."""
     query = (
-        select(cells.c.action, func.sum(cells.c.visits), func.sum(cells.c.borrowed))
+        # As floats: SQLite fails where whole numbers that are damaged add up to one that it cannot hold.
+        select(cells.c.action, func.sum(cast(cells.c.visits, Double)), func.sum(cells.c.borrowed))
         .where(cells.c.tenant == owner, cells.c.version == version)
         .group_by(cells.c.action)
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from steersman.domain.records import Cell, PolicyVersion
+from steersman.domain.records import Cell, Decision, PolicyVersion
+from steersman.errors import InvalidInputError, NotFoundError
 from steersman.policies.arithmetic import greedy_by_value, mixture
 from steersman.policies.tabular import StateRow, greedy_in_row, opening_row
 from steersman.store import cells, decisions, health, tenants, versions
@@ -15,9 +17,11 @@ from steersman.store.backends import WAL_SAFE_SQLITE, sqlite_version
 from steersman.store.clock import now
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
+from steersman.store.ledger import lenient_texts, misfits, owner_rows
 from steersman.store.tenants import Owner
 from steersman.usecases import symptoms
-from steersman.usecases.symptoms import ActionRate, Evidence, Finding, Ties
+from steersman.usecases.findings import UNREADABLE, printable
+from steersman.usecases.symptoms import ActionRate, Chances, Evidence, Finding, Ties
 
 __all__ = ["Checkup", "doctor"]
 
@@ -47,18 +51,29 @@ def doctor(database: Database, tenant: str | None = None, *, at: int | None = No
     microseconds since 1970 (default: the clock's). Raises NotFoundError.
     """
     at = now() if at is None else at
-    with database.snapshot() as connection:
-        if tenant is None:
-            owners = [owner for owner in tenants.list_tenants(connection) if owner.status == "active"]
-        else:
-            owners = [tenants.get_tenant(connection, tenant)]
+    with database.snapshot() as connection, lenient_texts(connection):
+        statuses = health.tenant_statuses(connection)
+        if tenant is not None and tenant not in statuses:
+            raise NotFoundError(f"there is no tenant {tenant!r}", hint="see: steersman tenant list")
+        # One whose status is neither is damaged, and said to be.
+        active = [name for name, status in statuses.items() if status != "retired"]
+        names = active if tenant is None else [tenant]
         found = list(_examine_database(connection))
-        for owner in owners:
+        for name in names:
             try:
-                found += _examine_tenant(connection, owner, at)
-            except (LookupError, TypeError, ValueError) as error:
-                found.append(symptoms.unreadable(owner.tenant, error))
-    return Checkup(len(owners), tuple(finding for finding in found if finding is not None))
+                found += _examine_tenant(connection, _read_tenant(connection, name), at)
+            except UNREADABLE as error:
+                found.append(symptoms.unreadable(printable(name), error))
+    # What is quoted need not be UTF-8.
+    shown = (replace(item, message=printable(item.message)) for item in found if item is not None)
+    return Checkup(len(names), tuple(shown))
+
+
+def _read_tenant(connection: Connection, name: str) -> Owner:
+    for table, row in owner_rows(connection, name):
+        for column, value in misfits(table, row):
+            raise InvalidInputError(f"{column}: expected a value of the column's type, got {value!r}")
+    return tenants.get_tenant(connection, name)
 
 
 def _examine_database(connection: Connection) -> Iterator[Finding | None]:
@@ -75,13 +90,14 @@ def _examine_tenant(connection: Connection, owner: Owner, at: int) -> Iterator[F
     version = versions.get_version(connection, name, owner.active_version)
     wait = _PATIENCE if spec.reward_wait is None else spec.reward_wait
     before = at - int(wait * 1e6)
-    yield symptoms.never_tried(name, spec, _evidence(connection, version))
+    log = _read_log(connection, version)
+    yield symptoms.never_tried(name, spec, _evidence(connection, version), log.chances(version), log.made)
     yield symptoms.ties(name, spec, _find_ties(connection, version))
     overdue = health.overdue_decision_count(connection, name, before=before)
     yield symptoms.missing_rewards(name, spec, overdue, at=at)
     stale = health.overdue_episode_count(connection, name, before=before)
     yield symptoms.stale_episodes(name, spec, stale, at=at)
-    yield symptoms.action_rates(name, spec, _measure_rates(connection, name))
+    yield symptoms.action_rates(name, spec, log.rates())
     edges = health.edge_counts(
         connection, name, low=version.settings.reward_low, high=version.settings.reward_high
     )
@@ -125,23 +141,61 @@ def _row_of(version: PolicyVersion, stored: Iterable[Cell]) -> StateRow:
     return row
 
 
-def _measure_rates(connection: Connection, tenant: str) -> list[ActionRate]:
-    """Sum up, action by action, what was played and what the logged rows make one expect."""
-    known = {version.number: version for version in versions.list_versions(connection, tenant)}
-    observed: dict[str, int] = {}
-    expected: dict[str, float] = {}
-    variance: dict[str, float] = {}
-    with closing(health.latest_decisions(connection, tenant, limit=_LOOKED_AT)) as rows:
+@dataclass(slots=True)
+class _Log:
+    """Sums over the latest decisions: of all versions for rates, of the active one for chances."""
+
+    observed: Counter[str] = field(default_factory=Counter)
+    expected: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    variance: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    made: int = 0
+    exploring: Counter[str] = field(default_factory=Counter)
+    # By action, then state; and the most actions that were feasible together with it there.
+    feasible: defaultdict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    together: defaultdict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    states: Counter[int] = field(default_factory=Counter)
+
+    def add_rates(self, decision: Decision, version: PolicyVersion) -> None:
+        self.observed[decision.action] += 1
+        greedy = greedy_in_row(decision.seen, version.settings, explore=decision.explore)
+        shares = mixture(greedy, len(decision.feasible), decision.epsilon)
+        for action, share in zip(decision.feasible, shares, strict=True):
+            self.expected[action] += share
+            self.variance[action] += share * (1.0 - share)
+
+    def add_chances(self, decision: Decision) -> None:
+        self.made += 1
+        self.states[decision.state] += 1
+        for action in decision.feasible:
+            self.exploring[action] += decision.explore
+            self.feasible[action][decision.state] += 1
+            together = self.together[action]
+            together[decision.state] = max(together[decision.state], len(decision.feasible))
+
+    def rates(self) -> list[ActionRate]:
+        return [
+            ActionRate(action, self.observed[action], total, self.variance[action])
+            for action, total in sorted(self.expected.items())
+        ]
+
+    def chances(self, version: PolicyVersion) -> dict[str, Chances]:
+        crowded = max(self.states.values(), default=0) > len(version.actions)
+        found = {}
+        for action in version.actions.ids:
+            counts, together = self.feasible[action], self.together[action]
+            enough = any(count > together[state] for state, count in counts.items()) if counts else crowded
+            found[action] = Chances(counts.total(), self.exploring[action], enough)
+        return found
+
+
+def _read_log(connection: Connection, active: PolicyVersion) -> _Log:
+    known = {version.number: version for version in versions.list_versions(connection, active.tenant)}
+    log = _Log()
+    with closing(health.latest_decisions(connection, active.tenant, limit=_LOOKED_AT)) as rows:
         for row in rows:
             version = known[decisions.decision_head(row).version]
             decision = decisions.decision_of(row, version.actions.ids)
-            observed[decision.action] = observed.get(decision.action, 0) + 1
-            greedy = greedy_in_row(decision.seen, version.settings, explore=decision.explore)
-            shares = mixture(greedy, len(decision.feasible), decision.epsilon)
-            for action, share in zip(decision.feasible, shares, strict=True):
-                expected[action] = expected.get(action, 0.0) + share
-                variance[action] = variance.get(action, 0.0) + share * (1.0 - share)
-    return [
-        ActionRate(action, observed.get(action, 0), total, variance[action])
-        for action, total in sorted(expected.items())
-    ]
+            log.add_rates(decision, version)
+            if version.number == active.number:
+                log.add_chances(decision)
+    return log

@@ -11,6 +11,7 @@ from steersman.store.health import EdgeCounts, Overdue
 
 __all__ = [
     "ActionRate",
+    "Chances",
     "Evidence",
     "Finding",
     "Ties",
@@ -53,6 +54,17 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
+class Chances:
+    """How often an action could have been played, among the latest decisions of the active version."""
+
+    feasible: int  # decisions
+    exploring: int  # of them, with exploration
+    # Whether some state had more of them than there were feasible actions; of an action that was never feasible,
+    # whether some state had more decisions than the catalogue has actions.
+    enough: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ActionRate:
     """How often an action was played, and how often the logged probabilities lead one to expect."""
 
@@ -72,26 +84,40 @@ class Ties:
     tied: tuple[str, ...]  # the actions tied there
 
 
-def never_tried(tenant: str, spec: TenantSpec, evidence: Mapping[str, Evidence]) -> Finding | None:
-    """Judge how often each action was chosen; nothing is said of a tenant that has chosen none."""
-    total = sum(known.visits for known in evidence.values())
-    untried = [action for action in spec.actions.ids if action not in evidence or not evidence[action].visits]
-    if not total or not untried:
-        return None
-    lent = [spec.label_of(action) for action in untried if action in evidence and evidence[action].borrowed]
-    unknown = [
-        spec.label_of(action) for action in untried if not (action in evidence and evidence[action].borrowed)
+def never_tried(
+    tenant: str,
+    spec: TenantSpec,
+    evidence: Mapping[str, Evidence],
+    chances: Mapping[str, Chances],
+    made: int,
+) -> Finding | None:
+    """Judge actions that were never played, once there were chances enough; `made` decisions were looked at."""
+    untried = [
+        action
+        for action, had in chances.items()
+        if had.enough and not (action in evidence and evidence[action].visits)
     ]
+    if not untried:
+        return None
+    behind, passed_over, infeasible = [], [], []
+    for action in untried:
+        had, label = chances[action], spec.label_of(action)
+        if not had.feasible:
+            infeasible.append(label)
+        elif action in evidence and evidence[action].borrowed:
+            behind.append(f"{label} (feasible in {_count(had.feasible, 'decision')})")
+        else:
+            times = f"feasible in {_count(had.feasible, 'decision')}, {had.exploring:,} with exploration"
+            passed_over.append(f"{label} ({times})")
     parts = []
-    if unknown:
-        parts.append(
-            f"{_listed(unknown)}: what nothing is known of is played first, so it was never feasible, or every "
-            "decision was made without exploration"
-        )
-    if lent:
-        parts.append(f"{_listed(lent)}: what it borrowed, or its prior, keeps it behind the others")
-    message = f"never played in {_count(total, 'decision')}: {'; '.join(parts)}"
-    severity = "warning" if unknown else "note"
+    if infeasible:
+        parts.append(f"{_listed(infeasible)}: feasible in none of the latest {_count(made, 'decision')}")
+    if passed_over:
+        parts.append(f"{_listed(passed_over)}: without exploration, what nothing is known of is passed over")
+    if behind:
+        parts.append(f"{_listed(behind)}: what it borrowed, or its prior, keeps it behind the others")
+    severity = "warning" if infeasible or passed_over else "note"
+    message = f"never played: {'; '.join(parts)}"
     return Finding(severity, "never-tried", tenant, message, f"steersman show {tenant}")
 
 
