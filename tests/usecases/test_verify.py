@@ -1,4 +1,7 @@
-"""Verify finds nothing where nothing is wrong, and every change of what was logged or learned."""
+"""Verify finds nothing where nothing is wrong, and every change of what was logged or learned.
+
+Long because every kind of damage is done to the same small histories, which are made here.
+"""
 
 from __future__ import annotations
 
