@@ -172,4 +172,5 @@ def test_a_secret_is_never_shown(acme: Ask, run: Run) -> None:
 def test_the_installed_command_answers(tmp_path: Path) -> None:
     done = run_process(BIN / "steersman", "decide", "nobody", "-s", "0", "-d", "new.db", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("NotFoundError: there is no tenant 'nobody'")
+    assert done.stderr.startswith("NotFoundError: there is no database at ")
+    assert not (tmp_path / "new.db").exists()

@@ -174,6 +174,7 @@ def outside(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 def test_an_output_that_is_full(
     outside: Callable[..., subprocess.CompletedProcess[str]], words: tuple[str, ...]
 ) -> None:
+    outside("db", "upgrade")
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         done = outside(*words, out=full)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)

@@ -13,7 +13,7 @@ from sqlalchemy import text
 from steersman.domain.records import Cell, CellKey, Decision, LearningStep, Reward, SeenRow
 from steersman.errors import NotFoundError
 from steersman.library import Steersman
-from steersman.store.audit import forget_lines, list_lines, write_line
+from steersman.store.audit import list_lines, write_line
 from steersman.store.cells import cell_totals, iterate_cells, open_cells
 from steersman.store.decisions import (
     decision_of,
@@ -342,8 +342,6 @@ def test_the_audit_trail_is_read_newest_first(shared_library: Steersman, company
         assert [line.detail.get("number") for line in lines] == [2, 1, 0, None]
         assert (lines[-1].verb, lines[0].actor) == ("create", "me")
         assert len(list_lines(connection, company.name, limit=2)) == 2
-        assert forget_lines(connection, company.name) == 4
-        assert list_lines(connection, company.name) == []
 
 
 def test_deleting_leaves_nothing_of_a_tenant_and_all_of_others(

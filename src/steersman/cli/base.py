@@ -48,7 +48,7 @@ def create_command(
         if found is None:
             raise InvalidInputError(f"expected a base {base!r} in the file", where=str(file))
         declaration = found.to_json()
-    with opened(database) as store:
+    with opened(database, create=True) as store:
         owner = create_base(store, base, declaration or {}, actor=actor())
         answer(owner, as_json=as_json, render=lambda: tenant_looks.tenant_parts(owner))
 

@@ -65,9 +65,12 @@ def actor() -> str:
 
 
 @contextmanager
-def opened(url: str | None) -> Iterator[Database]:
-    """Yield the database at `url`, or at the one the settings name, and close it."""
-    database = Database.open(url)
+def opened(url: str | None, *, create: bool = False) -> Iterator[Database]:
+    """Yield the database at `url`, or at the one the settings name, and close it; make the file only to `create`.
+
+    A mistyped name would else be a new database, in which everything is in order.
+    """
+    database = Database.open(url, create=create)
     try:
         yield database
     finally:

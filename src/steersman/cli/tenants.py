@@ -85,7 +85,7 @@ def create_command(
 ) -> None:
     """Create a tenant from a file, or from a declaration in JSON."""
     declaration = _declared(tenant, file, parts)
-    with opened(database) as store:
+    with opened(database, create=True) as store:
         owner = create_tenant(store, tenant, declaration, actor=actor())
         answer(owner, as_json=as_json, render=lambda: looks.tenant_parts(owner))
 
@@ -97,7 +97,7 @@ def apply_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Create what a file declares and change what differs, all or nothing."""
-    with opened(database) as store:
+    with opened(database, create=True) as store:
         applied = apply_file(store, file, actor=actor())
         answer(applied, as_json=as_json, render=lambda: looks.applied_table(applied))
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import uuid_utils
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Connection, insert, select
 
 from steersman.domain.canonical import canonical_json
 from steersman.store.clock import now
 from steersman.store.tables import audit
 
-__all__ = ["AuditLine", "forget_lines", "list_lines", "write_line"]
+__all__ = ["AuditLine", "list_lines", "write_line"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,3 @@ def list_lines(connection: Connection, tenant: str, *, limit: int = 1000) -> lis
         AuditLine(row.tenant, row.audit_id, row.created_at, row.actor, row.verb, json.loads(row.detail))
         for row in connection.execute(query)
     ]
-
-
-def forget_lines(connection: Connection, tenant: str) -> int:
-    """Delete the audit trail of `tenant`; return how many lines there were."""
-    count = connection.execute(
-        select(func.count()).select_from(audit).where(audit.c.tenant == tenant)
-    ).scalar_one()
-    connection.execute(delete(audit).where(audit.c.tenant == tenant))
-    return int(count)

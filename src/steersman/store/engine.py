@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from sqlalchemy import Connection, Engine, PoolProxiedConnection
 
-from steersman.errors import SteersmanError
+from steersman.errors import NotFoundError, SteersmanError
 from steersman.settings import Settings
 from steersman.store import forks, schema
 from steersman.store.backends import begin_writing, engine_at
@@ -65,17 +66,28 @@ class Database:
 
     @classmethod
     def open(
-        cls, url: str | None = None, *, settings: Settings | None = None, upgrade: bool | None = None
+        cls,
+        url: str | None = None,
+        *,
+        settings: Settings | None = None,
+        upgrade: bool | None = None,
+        create: bool = True,
     ) -> Self:
         """Open the database at `url`: a file, `sqlite:///file`, or `postgresql://...`.
 
-        A SQLite file is made or upgraded as needed; a server's schema only when `upgrade` says so.
-        Raises UnsupportedStoreError, SchemaError, StoreUnavailableError or MissingExtraError.
+        A SQLite file is made, unless `create` is false, and upgraded as needed; a server's schema is upgraded only
+        when `upgrade` says so. Raises NotFoundError for a file that is not there and not to be made,
+        UnsupportedStoreError, SchemaError, StoreUnavailableError or MissingExtraError.
         """
         settings = settings or Settings.read()
         with translated():
             engine = engine_at(url, settings)
         sqlite = engine.dialect.name == "sqlite"
+        if sqlite and not create and not Path(str(engine.url.database)).exists():
+            raise NotFoundError(
+                f"there is no database at {engine.url.database}",
+                hint="one is made with: steersman tenant create",
+            )
         database = cls(engine, settings)
 
         def look() -> None:

@@ -37,7 +37,7 @@ def upgrade_database(url: str | None = None, *, settings: Settings | None = None
 
 def database_status(url: str | None = None, *, settings: Settings | None = None) -> DatabaseStatus:
     """Open the database at `url` and say which it is; raise as `Database.open` does."""
-    database = Database.open(url, settings=settings)
+    database = Database.open(url, settings=settings, upgrade=False, create=False)
     try:
         with database.snapshot() as connection:
             return DatabaseStatus(database.dialect, schema.HEAD, len(tenants.list_tenants(connection)))
