@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from steersman.integrations.negmas.domains import camping_domains, read_domains
 from steersman.integrations.negmas.negotiator import outcome_of
 from tests.integrations.camp import domain, ours, position, scaled
 
-GENIUS = Path("/work/shared/data/negmas_domains")
+# Beside the project, or in the folder that the variable names.
+SHARED = Path(os.environ.get("STEERSMAN_SHARED", Path(__file__).parents[3] / "shared"))
+GENIUS = SHARED / "data" / "negmas_domains"
 DOMAIN = """<negotiation_template><utility_space number_of_issues="1">
 <objective etype="objective" index="0" name="all" type="objective">
 <issue etype="discrete" index="1" name="price" type="discrete" vtype="discrete">
