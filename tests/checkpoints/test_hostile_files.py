@@ -268,6 +268,8 @@ SIGNED: dict[str, tuple[str, Callable[[Payload, Arrays], None], str]] = {
     "other hidden_dim": ("mlp", inner("policy", hidden_dim=6), "hidden.weight"),
     "hidden_dim that is true": ("mlp", inner("policy", hidden_dim=True), "policy.hidden_dim"),
     "enormous hidden_dim": ("mlp", inner("policy", hidden_dim=10**15), "policy.hidden_dim"),
+    "unknown inputs": ("mlp", inner("policy", inputs=["plain"]), "policy.inputs"),
+    "ranked inputs without knots": ("mlp", inner("policy", inputs="ranked"), "tensors: expected"),
     "other activation": ("mlp", inner("policy", activation="exec"), "policy: expected"),
     "other work": ("mlp", inner("policy", declared_work_units=1), "policy: expected"),
     "NaN weight": ("mlp", array_change("hidden.weight", (0, 0), np.nan), "tensors.hidden.weight"),

@@ -30,6 +30,20 @@ def test_the_torch_module_agrees_to_a_millionth() -> None:
     np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
 
 
+def test_the_torch_module_knows_ranks() -> None:
+    rows = draw_rows(scenes=6, rows=8)
+    result = fit_action_policy(rows, epochs=60, learning_rate=0.01, inputs="ranked")
+    assert isinstance(result.policy, ActionValuePolicy)
+    features = result.heldout.features
+    with torch.no_grad():
+        values = to_torch(result.policy)(torch.from_numpy(features)).numpy()
+    expected = result.policy.batch_values(features)
+    np.testing.assert_allclose(values, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+    pytest.importorskip("onnx")
+    with pytest.raises(InvalidInputError, match="ranked inputs"):
+        export_onnx(result.policy, Path("nowhere"))
+
+
 def test_the_torch_module_takes_missing_features() -> None:
     policy = mlp(NULLABLE_SCHEMA)
     features = np.array([[0.5, np.nan, 1.0], [0.5, -1.0, 0.0]], dtype=np.float32)

@@ -13,7 +13,8 @@ from steersman.domain.catalogue import ActionCatalogue
 from steersman.domain.features import FeatureSchema
 from steersman.errors import InvalidCheckpointError
 from steersman.policies.fitted import FittedPolicy, Tensors, check_tensors
-from steersman.policies.inputs import FeatureScaling, input_count, read_epsilon
+from steersman.policies.inputs import FeatureScaling, input_count, ranked_columns, read_epsilon
+from steersman.policies.ranks import KNOTS, RankScores
 
 __all__ = ["MAX_HIDDEN", "ActionValuePolicy", "Layers"]
 
@@ -70,7 +71,12 @@ class ActionValuePolicy(FittedPolicy):
     @property
     def declared_work_units(self) -> int:
         """D*H + H*A + D + H + A: a multiplication per weight, and one step per input, unit and action."""
-        inputs, hidden, actions = input_count(self.schema), self.hidden_dim, len(self.catalogue)
+        ranked = self.scaling.ranks is not None
+        inputs, hidden, actions = (
+            input_count(self.schema, ranked=ranked),
+            self.hidden_dim,
+            len(self.catalogue),
+        )
         return inputs * hidden + hidden * actions + inputs + hidden + actions
 
     def evaluate(self, vector: NDArray[np.float64]) -> list[float]:
@@ -79,7 +85,7 @@ class ActionValuePolicy(FittedPolicy):
         SiLU(h) = h / (1 + exp(-h)) (Elfwing, Uchibe, Doya 2018) is g * (1 + tanh(g)) with g = h / 2, which cannot
         overflow; `_hidden` gives g at once.
         """
-        inputs = self.scaling.impute(vector) if self.scaling.nullable.size else vector
+        inputs = vector if self.scaling.plain else self.scaling.inputs_of_vector(vector)
         half = np.dot(inputs, self._hidden)
         half += self._hidden_bias
         gate = np.tanh(half)
@@ -93,21 +99,31 @@ class ActionValuePolicy(FittedPolicy):
         return {
             "hidden_dim": self.hidden_dim,
             "activation": "silu",
+            "inputs": "plain" if self.scaling.ranks is None else "ranked",
             "declared_work_units": self.declared_work_units,
         }
 
     def normalisation(self) -> dict[str, Any]:
         """Return how features become inputs, as JSON."""
-        return {
+        how = {
             "method": "standard",
             "mean": "normalisation.mean",
             "scale": "normalisation.scale",
             "missing": "mean and indicator",
         }
+        if self.scaling.ranks is None:
+            return how
+        return how | {"ranks": {"knots": "normalisation.knots", "scores": "normalisation.scores"}}
 
     def tensors(self) -> Tensors:
         """Return the normalisation and the weights by name."""
-        return {
+        ranks = self.scaling.ranks
+        further = (
+            {}
+            if ranks is None
+            else {"normalisation.knots": ranks.knots, "normalisation.scores": ranks.scores}
+        )
+        return further | {
             "normalisation.mean": self.scaling.mean,
             "normalisation.scale": self.scaling.scale,
             "hidden.weight": self.layers.hidden_weight,
@@ -124,7 +140,14 @@ class ActionValuePolicy(FittedPolicy):
         hidden = config.get("hidden_dim")
         if not isinstance(hidden, int) or isinstance(hidden, bool) or not 0 < hidden <= MAX_HIDDEN:
             raise InvalidCheckpointError(f"policy.hidden_dim: expected 1 to {MAX_HIDDEN}, got {hidden!r}")
-        features, inputs, actions = len(schema), input_count(schema), len(catalogue)
+        if config.get("inputs") not in ("plain", "ranked"):
+            raise InvalidCheckpointError(
+                f"policy.inputs: expected plain or ranked, got {config.get('inputs')!r}"
+            )
+        ranked = config["inputs"] == "ranked"
+        features, inputs, actions = len(schema), input_count(schema, ranked=ranked), len(catalogue)
+        columns = ranked_columns(schema)
+        scores = ("float32", (KNOTS, len(columns)))
         check_tensors(
             tensors,
             {
@@ -134,9 +157,15 @@ class ActionValuePolicy(FittedPolicy):
                 "hidden.bias": ("float32", (hidden,)),
                 "output.weight": ("float32", (actions, hidden)),
                 "output.bias": ("float32", (actions,)),
-            },
+            }
+            | ({"normalisation.knots": scores, "normalisation.scores": scores} if ranked else {}),
         )
-        scaling = FeatureScaling.of(schema, tensors["normalisation.mean"], tensors["normalisation.scale"])
+        ranks: RankScores | None = None
+        if ranked:
+            ranks = RankScores.of(columns, tensors["normalisation.knots"], tensors["normalisation.scores"])
+        scaling = FeatureScaling.of(
+            schema, tensors["normalisation.mean"], tensors["normalisation.scale"], ranks
+        )
         layers = Layers(
             *(tensors[f"{layer}.{part}"] for layer in ("hidden", "output") for part in ("weight", "bias"))
         )

@@ -128,8 +128,8 @@ class ForestPolicy(FittedPolicy):
         return np.concatenate([np.empty((0, len(self.catalogue))), *parts])
 
     def _evaluate_rows(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-        inputs = self.scaling.impute(vectors) if self.scaling.nullable.size else vectors
-        inputs = inputs.astype(np.float32).astype(np.float64)  # trees were grown on float32 numbers
+        # Trees were grown on float32 numbers.
+        inputs = self.scaling.inputs_of_rows(vectors.astype(np.float32)).astype(np.float64)
         count, width = inputs.shape
         flat = inputs.ravel()
         offset = (np.arange(count) * width)[np.newaxis]  # [1, n]

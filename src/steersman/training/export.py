@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from steersman.errors import InvalidInputError, MissingExtraError, OutputExistsError
 from steersman.policies.action_value import ActionValuePolicy
+from steersman.policies.ranks import RankScores
 from steersman.training.mlp import MlpNetwork
 
 __all__ = ["TorchPolicy", "export_onnx", "to_torch"]
@@ -32,18 +33,44 @@ class TorchPolicy(nn.Module):
     def __init__(self, policy: ActionValuePolicy) -> None:
         """Copy the weights of `policy`."""
         super().__init__()
-        self.register_buffer("mean", torch.tensor(policy.scaling.mean))
-        self.register_buffer("scale", torch.tensor(policy.scaling.scale))
-        self.register_buffer("nullable", torch.tensor(policy.scaling.nullable))
+        scaling = policy.scaling
+        self.register_buffer("mean", torch.tensor(scaling.mean))
+        self.register_buffer("scale", torch.tensor(scaling.scale))
+        self.register_buffer("nullable", torch.tensor(scaling.nullable))
+        self.ranks = None if scaling.ranks is None else _TorchRanks(scaling.ranks)
         self.network = MlpNetwork(policy.layers)
 
     def forward(self, features: Tensor) -> Tensor:
         """Return one value per action: [n, D] -> [n, A]."""
         missing = torch.isnan(features)
-        normalised = torch.where(missing, 0.0, (features - self.mean) / self.scale)
-        indicators = missing[:, self.nullable].to(features.dtype)
-        values: Tensor = self.network(torch.cat([normalised, indicators], dim=1))
+        parts = [torch.where(missing, 0.0, (features - self.mean) / self.scale)]
+        if self.ranks is not None:
+            parts.append(self.ranks(features))
+        parts.append(missing[:, self.nullable].to(features.dtype))
+        values: Tensor = self.network(torch.cat(parts, dim=1))
         return values
+
+
+class _TorchRanks(nn.Module):
+    columns: Tensor  # [R]
+    knots: Tensor  # [Q, R]
+    scores: Tensor  # [Q, R]
+
+    def __init__(self, ranks: RankScores) -> None:
+        super().__init__()
+        self.register_buffer("columns", torch.tensor(ranks.columns))
+        self.register_buffer("knots", torch.tensor(ranks.knots))
+        self.register_buffer("scores", torch.tensor(ranks.scores))
+
+    def forward(self, features: Tensor) -> Tensor:
+        values = features[:, self.columns]
+        piece = (values.unsqueeze(1) >= self.knots).sum(dim=1) - 1
+        piece = piece.clamp(0, len(self.knots) - 2)
+        low, high = self.knots.gather(0, piece), self.knots.gather(0, piece + 1)
+        first, last = self.scores.gather(0, piece), self.scores.gather(0, piece + 1)
+        width = high - low
+        share = torch.where(width > 0, (values - low) / width, 0.0).clamp(0.0, 1.0)
+        return torch.where(torch.isnan(values), 0.0, first + share * (last - first))
 
 
 def to_torch(policy: ActionValuePolicy) -> TorchPolicy:
@@ -54,15 +81,16 @@ def to_torch(policy: ActionValuePolicy) -> TorchPolicy:
 def export_onnx(policy: ActionValuePolicy, path: Path) -> None:
     """Write `policy` as an ONNX model: input `features` [n, D] float32, output `values` [n, A] float32.
 
-    Raises InvalidInputError for a policy with nullable features, OutputExistsError, MissingExtraError.
+    Raises InvalidInputError for a policy with nullable features or ranked inputs, OutputExistsError,
+    MissingExtraError.
     """
     try:
         import onnx
         from onnx import helper, numpy_helper
     except ImportError as error:
         raise MissingExtraError("onnx", purpose="exporting to ONNX") from error
-    if policy.scaling.nullable.size:
-        raise InvalidInputError("export_onnx: expected a policy without nullable features")
+    if not policy.scaling.plain:
+        raise InvalidInputError("export_onnx: expected a policy without nullable features and ranked inputs")
     if path.exists():
         raise OutputExistsError(f"{path} exists already")
     layers = policy.layers

@@ -108,6 +108,7 @@ def fit_action_policy(
     init_policy: LoadedCheckpoint | None = None,
     learner: str = "mlp",
     loss: str = "squared",
+    inputs: str = "plain",
     ensemble: int = 1,
     early_stopping: bool = False,
     search: bool = False,
@@ -123,6 +124,7 @@ def fit_action_policy(
     settings = FitSettings(
         learner=learner,
         loss=loss,
+        inputs=inputs,
         hidden_dim=hidden_dim,
         epochs=epochs,
         learning_rate=learning_rate,

@@ -28,7 +28,7 @@ def train_forest(examples: Examples, *, loss: str, trees: int, min_leaf: int, se
     shape. Raises MissingExtraError.
     """
     scaling = scale_features(examples.features, examples.schema)
-    inputs = scaling.impute(examples.features) if scaling.nullable.size else examples.features
+    inputs = scaling.inputs_of_rows(examples.features)
     if loss == "pairwise" and examples.gains.shape[1] > 1:
         grown = plain_trees(
             grow_pairwise(examples, inputs, trees=trees, min_leaf=min_leaf, seed=seed),

@@ -28,7 +28,7 @@ from steersman.training.progress import Progress, ProgressEvent, quiet
 from steersman.training.settings import FitSettings
 from steersman.training.targets import normalise_targets, shaped_gains, shapes_of
 
-__all__ = ["Fitted", "fit_decided", "predicts_gains", "train_member"]
+__all__ = ["Fitted", "fit_decided", "opening_layers", "predicts_gains", "train_member"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +45,12 @@ class Fitted:
 def predicts_gains(settings: FitSettings) -> bool:
     """Return whether values fitted with `settings` estimate the normalised gains."""
     return settings.loss == "squared"
+
+
+def opening_layers(examples: Examples, settings: FitSettings, *, seed: int) -> Layers:
+    """Return the weights that a network begins with."""
+    inputs = input_count(examples.schema, ranked=settings.inputs == "ranked")
+    return fresh_layers(inputs, settings.hidden_dim, len(examples.catalogue), seed=seed)
 
 
 def train_member(
@@ -112,7 +118,7 @@ def _fit_mlp(
     progress: Progress,
     stage: str,
 ) -> Fitted:
-    scaling = scale_features(examples.features, examples.schema)
+    scaling = scale_features(examples.features, examples.schema, ranked=settings.inputs == "ranked")
     shapes = shapes_of(settings.loss)
     count = settings.ensemble * len(shapes)
     members: list[Layers] = []
@@ -123,7 +129,7 @@ def _fit_mlp(
             scaling,
             settings,
             shape=shape,
-            start=_opening_layers(examples, settings, start, settings.seed + member),
+            start=_starting_layers(examples, settings, start, settings.seed + member),
             on_epoch=_telling(progress, stage, len(members) * settings.epochs, count * settings.epochs),
         )
         members.append(trained.layers)
@@ -132,16 +138,16 @@ def _fit_mlp(
     return Fitted(policy, target, float(losses[-1]), tuple(losses.tolist()), settings)
 
 
-def _opening_layers(
+def _starting_layers(
     examples: Examples, settings: FitSettings, start: ActionValuePolicy | None, seed: int
 ) -> Layers:
     if start is None:
-        inputs, actions = input_count(examples.schema), len(examples.catalogue)
-        return fresh_layers(inputs, settings.hidden_dim, actions, seed=seed)
+        return opening_layers(examples, settings, seed=seed)
     for what, expected, got in (
         ("actions", examples.catalogue.ids, start.catalogue.ids),
         ("feature schema", examples.schema.to_json(), start.schema.to_json()),
         ("hidden_dim", settings.hidden_dim, start.hidden_dim),
+        ("inputs", settings.inputs, start.config()["inputs"]),
     ):
         if expected != got:
             raise InvalidInputError(f"init_policy: expected the {what} {expected}, got {got}")

@@ -12,16 +12,15 @@ import torch
 from numpy.typing import NDArray
 
 from steersman.errors import DeviceUnavailableError, FitError, InvalidInputError
-from steersman.policies.inputs import input_count
 from steersman.training.examples import Examples
 from steersman.training.folds import inner_folds
-from steersman.training.learners import fit_decided, train_member
+from steersman.training.learners import fit_decided, opening_layers, train_member
 from steersman.training.losses import LOSSES
 from steersman.training.metrics import choices, regrets
-from steersman.training.mlp import MlpNetwork, find_device, fresh_layers
+from steersman.training.mlp import MlpNetwork, find_device
 from steersman.training.normalise import scale_features, scale_targets
 from steersman.training.progress import Progress, ProgressEvent, quiet
-from steersman.training.settings import LOSS_NAMES, FitSettings
+from steersman.training.settings import INPUTS, LOSS_NAMES, FitSettings
 from steersman.training.targets import normalise_targets, shaped_gains, shapes_of
 
 __all__ = [
@@ -39,6 +38,7 @@ SEARCH_SPACE: dict[str, tuple[Any, ...]] = {
     "learning_rate": (1e-3, 3e-3, 1e-2),
     "weight_decay": (0.0, 1e-3, 1e-2),
     "loss": LOSS_NAMES,
+    "inputs": INPUTS,
 }
 SEARCH_STEPS = (25, 50, 100, 200, 400)
 """Numbers of epochs that a search compares; one run passes through all of them."""
@@ -214,9 +214,8 @@ def _train_beside(
     examples: Examples, settings: FitSettings, shape: str, held_out: NDArray[np.bool_], visit: _Visit
 ) -> None:
     training = examples.take(~held_out)
-    scaling = scale_features(training.features, training.schema)
+    scaling = scale_features(training.features, training.schema, ranked=settings.inputs == "ranked")
     inputs = torch.from_numpy(scaling.normalise(examples.features[held_out])).to(find_device(settings.device))
-    width, actions = input_count(examples.schema), len(examples.catalogue)
 
     def look(step: int, loss: float, network: MlpNetwork) -> None:  # noqa: ARG001 - the form of a callback
         with torch.no_grad():
@@ -227,7 +226,7 @@ def _train_beside(
         scaling,
         replace(settings, epochs=settings.epochs + 1),  # the network is looked at before each step
         shape=shape,
-        start=fresh_layers(width, settings.hidden_dim, actions, seed=settings.seed),
+        start=opening_layers(examples, settings, seed=settings.seed),
         on_epoch=look,
     )
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from steersman.errors import InvalidInputError
 
-__all__ = ["LEARNERS", "LOSS_NAMES", "FitSettings"]
+__all__ = ["INPUTS", "LEARNERS", "LOSS_NAMES", "FitSettings"]
 
 LEARNERS = ("mlp", "forest", "auto")
+INPUTS = ("plain", "ranked")
 LOSS_NAMES = ("squared", "log", "rank", "mixed", "pairwise")
 _MAX_INTEGER = 2**31 - 1
 _MAX_SEED = 2**63 - 1
@@ -22,13 +23,15 @@ class FitSettings:
 
     `loss`: the squared error of the gains, of their log shortfalls, or of their ranks within a row; `mixed`, the
     mean of learners of all three; or a cost-weighted pairwise ranking of the actions. It holds for both learners,
-    and only with `squared` do values estimate gains. `learner`: the multi-layer perceptron, the forest, or
-    whichever does better on inner folds. `search` chooses the other settings on inner folds, `early_stopping` the
-    number of epochs.
+    and only with `squared` do values estimate gains. `inputs`: of a network, the features as they are, or the normal
+    scores of their ranks beside them, for features with long tails. `learner`: the multi-layer perceptron, the
+    forest, or whichever does better on inner folds. `search` chooses the other settings on inner folds,
+    `early_stopping` the number of epochs.
     """
 
     learner: str = "mlp"
     loss: str = "squared"
+    inputs: str = "plain"
     hidden_dim: int = 32
     epochs: int = 100
     learning_rate: float = 1e-3
@@ -58,7 +61,7 @@ class FitSettings:
         for name in ("weight_decay", "tie_tolerance"):
             if not _number(name, getattr(self, name)) >= 0.0:
                 raise InvalidInputError(f"{name}: expected a number of at least 0, got {getattr(self, name)}")
-        for name, known in (("learner", LEARNERS), ("loss", LOSS_NAMES)):
+        for name, known in (("learner", LEARNERS), ("loss", LOSS_NAMES), ("inputs", INPUTS)):
             if getattr(self, name) not in known:
                 raise InvalidInputError(f"{name}: expected one of {list(known)}, got {getattr(self, name)!r}")
         if self.search and self.early_stopping:
