@@ -33,7 +33,7 @@ __all__ = [
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "steersman"
-LONGEST_FUNCTION = 70  # lines, from the first decorator to the last statement
+LONGEST_FUNCTION = 70  # lines from `def` to the last statement; a decorator's table of cases is data
 LONGEST_MODULE = 500  # lines
 Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -48,10 +48,9 @@ def functions_too_long(tree: Path) -> list[str]:
     for path, module in _modules(tree):
         for node in ast.walk(module):
             if isinstance(node, _FUNCTIONS):
-                first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-                lines = (node.end_lineno or first) - first + 1
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 if lines > LONGEST_FUNCTION:
-                    found.append(f"{path}:{first}: {node.name} has {lines} lines")
+                    found.append(f"{path}:{node.lineno}: {node.name} has {lines} lines")
     return found
 
 

@@ -81,13 +81,13 @@ def plant(tree: Path, modules: dict[str, str]) -> Path:
 
 
 def test_71_lines_are_too_long_and_70_are_not(tmp_path: Path) -> None:
-    method = "class A:\n    @cached\n    " + body(70).replace("\n", "\n    ")
+    method = "class A:\n    @cached\n    " + body(71).replace("\n", "\n    ")
     plant(
         tmp_path,
         {"right.py": body(70), "wrong.py": body(71), "within.py": method, "0001_record.py": body(99)},
     )
     assert rules.functions_too_long(tmp_path) == [
-        "within.py:2: work has 71 lines",
+        "within.py:3: work has 71 lines",
         "wrong.py:1: work has 71 lines",
     ]
 
