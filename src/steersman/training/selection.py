@@ -89,7 +89,7 @@ def decide_settings(examples: Examples, settings: FitSettings, *, progress: Prog
         given = replace(plain, learner="mlp")
         if settings.early_stopping:
             given = replace(given, epochs=_best_epochs(examples, given, folds, progress))
-        candidates = [given, *(_corners(given) if settings.search else [])]
+        candidates = [given, *_other_networks(given, settings)]
         for index, candidate in enumerate(candidates):
             progress(ProgressEvent("networks on inner folds", index, len(candidates)))
             steps = {candidate.epochs, *(SEARCH_STEPS if settings.search else ())}
@@ -107,6 +107,14 @@ def decide_settings(examples: Examples, settings: FitSettings, *, progress: Prog
             trials.append(Trial(candidate, _forest_regret(examples, candidate, folds)))
     best = min(trials, key=lambda trial: trial.regret)
     return Decision(best.settings, tuple(trials))
+
+
+def _other_networks(given: FitSettings, settings: FitSettings) -> list[FitSettings]:
+    """Return what to compare with the network as given: corners in a search, else the one that differs the most."""
+    if settings.search:
+        return _corners(given)
+    tailed = replace(given, loss="mixed", inputs="ranked")
+    return [tailed] if settings.learner == "auto" and tailed != given else []
 
 
 def _corners(given: FitSettings) -> list[FitSettings]:
