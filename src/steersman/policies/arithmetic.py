@@ -66,10 +66,11 @@ def greedy_by_ucb(
     `q`, `visits`, `borrowed`: [F]; evidence is visits + borrowed, and the score is q plus the bonus.
     """
     evidence = list(map(add, visits, borrowed)) if any(borrowed) else visits
-    if 0 in evidence:
-        return [index for index, n in enumerate(evidence) if n == 0]
     log_total = _log_evidence(evidence)
-    return maximisers([value + scale * sqrt(log_total / n) for value, n in zip(q, evidence, strict=True)])
+    try:
+        return maximisers([value + scale * sqrt(log_total / n) for value, n in zip(q, evidence, strict=True)])
+    except ZeroDivisionError:
+        return [index for index, n in enumerate(evidence) if n == 0]
 
 
 def greedy_by_value(q: Sequence[float], updates: Sequence[int], borrowed: Sequence[float]) -> list[int]:

@@ -22,14 +22,14 @@ from steersman.policies.base import Choice, choose_from_greedy
 __all__ = ["QTable", "StateRow", "UCBQTablePolicy", "choose_in_row", "greedy_in_row", "opening_row"]
 
 
-def greedy_in_row(row: SeenRow, settings: PolicySettings, *, explore: bool) -> list[int]:
+def greedy_in_row(row: SeenRow | StateRow, settings: PolicySettings, *, explore: bool) -> list[int]:
     """Return the greedy set of `row` as positions within it: by UCB score, or by q without exploration."""
     if explore:
         return greedy_by_ucb(row.q, row.visits, row.borrowed, settings.c * settings.width)
     return greedy_by_value(row.q, row.updates, row.borrowed)
 
 
-def choose_in_row(row: SeenRow, settings: PolicySettings, u: float, *, explore: bool) -> Choice:
+def choose_in_row(row: SeenRow | StateRow, settings: PolicySettings, u: float, *, explore: bool) -> Choice:
     """Return the choice that the draw `u` in [0, 1) falls on; its position is within the row."""
     greedy = greedy_in_row(row, settings, explore=explore)
     return choose_from_greedy(greedy, len(row.q), settings.epsilon if explore else 0.0, u)
@@ -77,11 +77,11 @@ class UCBQTablePolicy:
         row = self.table.rows.get(state)
         return opening_row(self.catalogue, self.settings) if row is None else row
 
-    def seen(self, state: int, feasible: Sequence[int]) -> SeenRow:
-        """Return the cells of the feasible positions of `state`."""
+    def seen(self, state: int, feasible: Sequence[int]) -> SeenRow | StateRow:
+        """Return the cells of the feasible positions of `state`: its row itself when that is all of them."""
         row = self.row(state)
-        if len(feasible) == len(self.catalogue):
-            return SeenRow(row.q, row.visits, row.updates, row.borrowed)
+        if len(feasible) == len(self.catalogue.ids):
+            return row
         return SeenRow(
             [row.q[i] for i in feasible],
             [row.visits[i] for i in feasible],
