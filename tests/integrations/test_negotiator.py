@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import random
+import re
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
+from negmas import make_issue
+from negmas.outcomes import make_os
+from negmas.preferences import LinearAdditiveUtilityFunction
 from negmas.sao import SAOMechanism
 from negmas.sao.negotiators import LinearTBNegotiator, ToughNegotiator
 
@@ -17,7 +22,9 @@ from steersman.integrations.negmas.companies import declaration
 from steersman.integrations.negmas.matches import Match, draw_matches, play
 from steersman.integrations.negmas.negotiator import CardNegotiator, outcome_of
 from steersman.integrations.negmas.players import OneCardPlayer, UniformPlayer
+from steersman.integrations.negmas.side import Side
 from steersman.usecases.episodes import list_episodes, show_episode
+from tests.house.rules import ROOT
 from tests.integrations.camp import domain, ours, scaled
 
 
@@ -101,3 +108,46 @@ def test_no_agreement_closes_the_episode_with_nothing(sqlite_url: str) -> None:
     assert negotiator.standing.turn == 24
     assert episode.closed is not None
     assert (episode.closed.outcome, episode.steps) == (0.0, 6)
+
+
+def test_a_utility_function_of_its_own_is_tabulated() -> None:
+    # No reserved value: walking away is as bad as the worst price, 10, and the best is 40.
+    space = make_os([make_issue([10, 20, 40], "price")])
+    function = LinearAdditiveUtilityFunction(
+        values={"price": {10: 10.0, 20: 20.0, 40: 40.0}}, weights=[1.0], outcome_space=space
+    )
+    side = Side.of(function, space)
+    assert side.utility == pytest.approx((0.0, 1 / 3, 1.0))
+    assert outcome_of(side, (20,)) == pytest.approx(1 / 3)
+
+
+def test_issues_that_are_not_discrete_are_refused() -> None:
+    space = make_os([make_issue((0.0, 1.0), "price")])
+    function = LinearAdditiveUtilityFunction(
+        values={"price": lambda price: price}, weights=[1.0], outcome_space=space
+    )
+    with pytest.raises(InvalidInputError, match="discrete issues"):
+        Side.of(function, space)
+
+
+def test_a_side_that_gains_from_nothing_is_refused() -> None:
+    space = make_os([make_issue([10, 20], "price")])
+    function = LinearAdditiveUtilityFunction(
+        values={"price": {10: 1.0, 20: 2.0}}, weights=[1.0], outcome_space=space, reserved_value=3.0
+    )
+    with pytest.raises(InvalidInputError, match="walking away"):
+        Side.of(function, space)
+
+
+def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "negotiation.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    database = str(tmp_path / "negotiations.db")
+    names: dict[str, Any] = {}
+    exec(example.replace("negotiations.db", database), names)
+    with Steersman.open(database) as library:
+        (episode,) = list_episodes(library.database, "camper")
+    assert episode.closed is not None
+    assert episode.closed.outcome == pytest.approx(
+        outcome_of(names["us"].standing.side, names["mechanism"].agreement)
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import permutations, product
 from pathlib import Path
@@ -82,7 +81,7 @@ def _camper(space: DiscreteCartesianOutcomeSpace, points: tuple[int, ...], *, ta
         outcome_space=space,
         reserved_value=float(WALK_AWAY_POINTS),
     )
-    return Side.of(function, list(space.enumerate()), [counts] * len(GOODS))
+    return Side.of(function, space)
 
 
 def _digits(points: tuple[int, ...]) -> str:
@@ -125,10 +124,6 @@ def _read_domain(name: str, place: Path) -> Domain:
 
 
 def _genius_side(space: DiscreteCartesianOutcomeSpace, function: Any) -> Side:
-    outcomes = list(space.enumerate())
-    function.reserved_value = min(float(function(outcome)) for outcome in outcomes)
-    return Side.of(function, outcomes, [list(_values(issue)) for issue in space.issues])
-
-
-def _values(issue: Any) -> Iterator[Any]:
-    yield from issue.all
+    # The opponents that NegMAS brings look at the reserved value too.
+    function.reserved_value = min(float(function(outcome)) for outcome in space.enumerate())
+    return Side.of(function, space)

@@ -95,12 +95,13 @@ class CardNegotiator(SAONegotiator):  # type: ignore[misc]  # NegMAS has no type
 
     @property
     def standing(self) -> Standing:
-        """How the negotiation stands; made from the utility function when no side was given."""
+        """How the negotiation stands; made from the utility function when no side was given.
+
+        Raises InvalidInputError when issues are not discrete, or no outcome beats walking away.
+        """
         if self._standing is None:
-            space = self.nmi.outcome_space
-            outcomes = list(space.enumerate_or_sample())
-            values = [list(issue.all) for issue in space.issues]
-            self._standing = Standing(Side.of(self.ufun, outcomes, values), self._turns_per_card)
+            side = Side.of(self.ufun, self.nmi.outcome_space)
+            self._standing = Standing(side, self._turns_per_card)
         return self._standing
 
     @property

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from negmas.outcomes import DiscreteCartesianOutcomeSpace
 from negmas.preferences import BaseUtilityFunction
 from numpy.typing import NDArray
 
@@ -36,26 +37,31 @@ class Side:
     ordered: NDArray[np.bool_]  # [I] bool, whether an issue's values are numbers
 
     @classmethod
-    def of(
-        cls, function: BaseUtilityFunction, outcomes: Sequence[Outcome], values: Sequence[Sequence[Any]]
-    ) -> Side:
-        """Tabulate `function` over `outcomes`, [O]; `values` are those of each issue, [I] lists.
+    def of(cls, function: BaseUtilityFunction, space: DiscreteCartesianOutcomeSpace) -> Side:
+        """Tabulate `function` over every outcome of `space`.
 
         A utility is scaled as (raw - reserved) / (best - reserved), so that walking away is 0 and an outcome
-        that is worse than that is negative. Raises InvalidInputError when no outcome beats walking away.
+        that is worse than that is negative. A function without a finite reserved value makes walking away as bad
+        as the worst outcome. Raises InvalidInputError when issues are not discrete, or no outcome beats walking
+        away.
         """
+        if not isinstance(space, DiscreteCartesianOutcomeSpace):
+            raise InvalidInputError(f"expected discrete issues, got {space!r}")
+        outcomes = tuple(space.enumerate())
         raw = np.array([float(function(outcome)) for outcome in outcomes])
         reserved = float(function.reserved_value)
-        if not (np.isfinite(raw).all() and np.isfinite(reserved) and raw.max() - reserved > TOLERANCE):
+        if not np.isfinite(reserved):
+            reserved = float(raw.min())
+        if not (np.isfinite(raw).all() and raw.max() - reserved > TOLERANCE):
             raise InvalidInputError(
-                f"expected finite utilities, some above the reserved value {reserved:g}; the best is {raw.max():g}"
+                f"expected finite utilities, some above walking away ({reserved:g}); the best is {raw.max():g}"
             )
         utility = (raw - reserved) / (raw.max() - reserved)
         ascending = np.argsort(utility, kind="stable")
-        places, ordered = _places(outcomes, values)
+        places, ordered = _places(outcomes, [list(issue.all) for issue in space.issues])
         return cls(
             function=function,
-            outcomes=tuple(outcomes),
+            outcomes=outcomes,
             position={outcome: index for index, outcome in enumerate(outcomes)},
             utility=tuple(utility.tolist()),
             ascending=tuple(ascending.tolist()),
