@@ -11,8 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from steersman.checkpoints.format import check_output, load_checkpoint, save_checkpoint
-from steersman.errors import BindingMismatchError, InvalidCheckpointError, OutputExistsError
+from steersman.checkpoints.format import load_checkpoint, save_checkpoint
+from steersman.errors import (
+    BindingMismatchError,
+    InvalidCheckpointError,
+    InvalidInputError,
+    OutputExistsError,
+)
+from steersman.files import check_absent
 from tests.support.fitted import (
     BINDING,
     EVERY_KIND,
@@ -158,7 +164,7 @@ def test_an_output_that_is_there_is_refused(tmp_path: Path, taken: str, how: str
     else:
         there.symlink_to(tmp_path / "nowhere")
     with pytest.raises(OutputExistsError, match=re.escape(str(there))):
-        check_output(path)
+        check_absent(path)
     with pytest.raises(OutputExistsError):
         save(path)
     assert [entry.name for entry in tmp_path.iterdir()] == [taken]
@@ -189,7 +195,7 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytes
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", no_room)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(InvalidInputError, match="No space left"):
         save(tmp_path / "policy.safetensors")
     assert list(tmp_path.iterdir()) == []
 

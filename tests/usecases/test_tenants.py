@@ -260,9 +260,9 @@ def test_an_export_overwrites_nothing_and_leaves_no_half(busy: Company, tmp_path
     assert path.read_text() == "mine"
     with pytest.raises(NotFoundError):
         export(database, "nobody", tmp_path / "nobody.jsonl")
-    with pytest.raises(InvalidInputError, match="expected a file that can be written"):
-        export(database, busy.name, tmp_path / "nowhere" / "out.jsonl")
+    with pytest.raises(InvalidInputError, match="expected a place that can be written"):
+        export(database, busy.name, path / "below-a-file.jsonl")
     (tmp_path / "late.jsonl.part").write_text("")
-    with pytest.raises(OutputExistsError, match="another export writes it"):
+    with pytest.raises(OutputExistsError, match="another process is writing it"):
         export(database, busy.name, tmp_path / "late.jsonl")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["late.jsonl.part", "out.jsonl"]

@@ -24,8 +24,8 @@ from steersman.errors import (
     InvalidCheckpointError,
     InvalidInputError,
     InvalidSpecError,
-    OutputExistsError,
 )
+from steersman.files import check_absent, new_file
 from steersman.policies.fitted import FittedPolicy
 from steersman.policies.kinds import POLICY_KINDS
 
@@ -35,7 +35,6 @@ __all__ = [
     "PROBE_TOLERANCE",
     "TRAINING_SCHEMA",
     "LoadedCheckpoint",
-    "check_output",
     "load_checkpoint",
     "save_checkpoint",
 ]
@@ -72,18 +71,6 @@ class LoadedCheckpoint:
     size: int  # bytes
 
 
-def check_output(path: Path) -> None:
-    """Raise OutputExistsError when `path`, or the part file that it is written through, is there already."""
-    for taken in (path, _part(path)):
-        if os.path.lexists(taken):
-            hint = (
-                "" if taken == path else "another fit is writing it, or one was interrupted: then delete it"
-            )
-            raise OutputExistsError(
-                f"{taken} exists already", hint=hint or "choose another output, or delete it"
-            )
-
-
 def save_checkpoint(
     path: Path,
     policy: FittedPolicy,
@@ -98,7 +85,7 @@ def save_checkpoint(
     it takes its name; a missing folder is made. Raises OutputExistsError, and InvalidCheckpointError when a loader
     would refuse what is written.
     """
-    check_output(path)
+    check_absent(path)
     payload: dict[str, Any] = {
         "schema": POLICY_SCHEMA,
         "policy": policy.stored_config(),
@@ -118,8 +105,8 @@ def save_checkpoint(
     payload["digest"] = hashlib.sha256(encode(payload, tensors)).hexdigest()
     data = encode(payload, tensors)
     _load(data)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _write(path, data)
+    with new_file(path) as part:
+        part.write_bytes(data)
     return hashlib.sha256(data).hexdigest()
 
 
@@ -244,36 +231,3 @@ def _read(path: Path) -> bytes:
             return file.read(MAX_FILE_BYTES)
     finally:
         os.close(descriptor)
-
-
-def _write(path: Path, data: bytes) -> None:
-    part = _part(path)
-    try:
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    except FileExistsError:
-        check_output(path)
-        raise
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        _publish(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def _publish(part: Path, path: Path) -> None:
-    if os.path.lexists(path):  # it came while we were writing; `part` keeps other writers of ours away
-        raise OutputExistsError(f"{path} exists already")
-    part.rename(path)
-
-
-def _part(path: Path) -> Path:
-    return path.with_name(path.name + ".part")

@@ -10,6 +10,7 @@ from typing import Any
 
 from steersman.domain.canonical import canonical_json
 from steersman.errors import InvalidInputError
+from steersman.files import check_absent, new_file
 from steersman.teacher.binding import BindingCheck, find_metadata
 from steersman.teacher.dataset import merged_rows
 from steersman.teacher.index import RowIndex
@@ -18,7 +19,6 @@ from steersman.teacher.profiles import BUILT_IN, RowProfile
 from steersman.teacher.reading import RowReader, find_collections
 from steersman.teacher.rows import CheckedRow
 from steersman.teacher.sources import SUFFIXES, Paths, find_sources, hash_file
-from steersman.teacher.writing import check_absent, write_file
 
 __all__ = ["WrittenRows", "convert_rows", "merge_rows"]
 
@@ -97,10 +97,9 @@ def _sidecar(output: Path) -> Path:
 
 
 def _write_rows(rows: Iterable[CheckedRow], output: Path) -> int:
-    written: list[int] = []
     write = write_parquet if output.suffix == ".parquet" else _write_lines
-    write_file(output, lambda part: written.append(write(rows, part)))
-    return written[0]
+    with new_file(output) as part:
+        return write(rows, part)
 
 
 def _write_lines(rows: Iterable[CheckedRow], path: Path) -> int:
@@ -112,10 +111,8 @@ def _write_lines(rows: Iterable[CheckedRow], path: Path) -> int:
 
 
 def _write_metadata(sidecar: Path, content: bytes) -> None:
-    def write(part: Path) -> None:
+    with new_file(sidecar) as part:
         part.write_bytes(content)
-
-    write_file(sidecar, write)
 
 
 def _metadata(profile: RowProfile, binding: dict[str, Any]) -> dict[str, Any]:

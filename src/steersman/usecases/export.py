@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from steersman.errors import InvalidInputError, OutputExistsError
+from steersman.files import new_file
 from steersman.policies.arithmetic import draw_uniform
 from steersman.store import tenants
 from steersman.store.clock import now
@@ -41,7 +39,11 @@ def export(database: Database, tenant: str, path: Path) -> Exported:
     action was drawn with; the secret behind these numbers stays. Raises NotFoundError, OutputExistsError, or
     InvalidInputError when the file cannot be written.
     """
-    with database.snapshot() as connection, _new_file(path) as file:
+    with (
+        database.snapshot() as connection,
+        new_file(path, mode=0o600) as part,  # for the owner's eyes: it holds what a customer did
+        part.open("w", encoding="ascii") as file,
+    ):
         return Exported(path, _write(connection, tenant, file))
 
 
@@ -60,46 +62,3 @@ def _write(connection: Connection, tenant: str, file: TextIO) -> dict[str, int]:
 
 def _line(file: TextIO, body: Mapping[str, Any]) -> None:
     file.write(json.dumps(body, separators=(",", ":"), allow_nan=False) + "\n")
-
-
-@contextmanager
-def _new_file(path: Path) -> Iterator[TextIO]:
-    """Yield a file that is at `path` once it is complete and on the disk, and gone after any error."""
-    if not path.name:
-        raise InvalidInputError("expected the name of a file", where=str(path))
-    part = path.with_name(path.name + ".part")
-    _refuse_existing(path)
-    try:
-        # For the owner's eyes: it holds what a customer did.
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except FileExistsError:
-        raise OutputExistsError(f"{part} exists: another export writes it, or one was interrupted") from None
-    except (OSError, ValueError) as error:
-        raise InvalidInputError(f"expected a file that can be written: {error}", where=str(path)) from None
-    try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            yield file
-            file.flush()
-            os.fsync(descriptor)
-        _refuse_existing(path)
-        part.rename(path)
-        _sync_folder(path.parent)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise InvalidInputError(f"expected a file that can be written: {error}", where=str(path)) from None
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-
-
-def _refuse_existing(path: Path) -> None:
-    if os.path.lexists(path):
-        raise OutputExistsError(f"{path} exists already", hint="choose another name")
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from steersman.checkpoints.format import check_output, save_checkpoint
+from steersman.checkpoints.format import save_checkpoint
+from steersman.files import check_absent
 from steersman.policies.fitted import FittedPolicy
 from steersman.policies.ranking import FixedRankingPolicy
 from steersman.teacher.dataset import TeacherDataset, load_teacher_dataset
+from steersman.teacher.split import split_scene_ids
 from steersman.training.baselines import Ranking, rank_actions
 from steersman.training.crossval import CrossValidation, cross_validate
 from steersman.training.evidence import Evidence, judge, outcomes_by_name
 from steersman.training.fit import PolicyFitResult, examples_of, fit_dataset, load_init_policy
 from steersman.training.folds import scene_folds
-from steersman.training.pareto import ParetoPoint, sweep_costs
+from steersman.training.pareto import ParetoPoint, check_sweep, sweep_costs
+from steersman.training.plots import check_can_draw
 from steersman.training.progress import Progress, ProgressEvent, quiet
 from steersman.training.provenance import checkpoint_binding, probe_features, training_provenance
-from steersman.training.report import check_report_folder, render_report, write_report
+from steersman.training.report import check_report_folder, render_report, staged_report
 from steersman.training.settings import FitSettings
+from steersman.training.verdict import Verdict, reach_verdict
 
 __all__ = ["FitReport", "FitRequest", "fit_policy"]
 
@@ -50,7 +55,7 @@ class FitReport:
     output: Path
     checkpoint_sha256: str
     policy: FittedPolicy  # as written: the fit, or the fallback
-    fell_back: bool
+    verdict: Verdict
     result: PolicyFitResult
     binding: Mapping[str, Any]  # of the checkpoint
     evidence: Evidence | None  # None without held-out scenes
@@ -73,6 +78,7 @@ class FitReport:
             "declared_work_units": self.policy.declared_work_units,
             "settings": self.result.settings.to_json(),
             "cost_weight": self.result.cost_weight,
+            "sentence": self.verdict.sentence,
             "verdict": None if evidence is None else evidence.verdict,
             "gap_closed": None if evidence is None else evidence.gap_closed,
             "best_fixed_action": None if evidence is None else evidence.best_fixed.name,
@@ -82,7 +88,7 @@ class FitReport:
             "folds_gap_closed": None if folds is None else folds.by_scene.gap_closed,
             "folds_gap_closed_at_random": None if folds is None else folds.at_random.gap_closed,
             "folds_parted": None if folds is None else folds.parted,
-            "fell_back": self.fell_back,
+            "fell_back": self.verdict.fell_back,
             "pareto": [point.to_json() for point in self.pareto],
             "evidence": None if evidence is None else evidence.to_json(),
             "cross_validation": None if folds is None else folds.to_json(),
@@ -100,8 +106,7 @@ def fit_policy(request: FitRequest, *, progress: Progress = quiet) -> FitReport:
     _check_outputs(request)
     init = None if request.init_policy is None else load_init_policy(request.init_policy)
     dataset = _load(request, progress)
-    if request.folds is not None:  # an impossible number of folds is told now, not after the fit
-        scene_folds(examples_of(dataset), request.folds, seed=request.settings.seed)
+    _check_evidence(request, dataset)
     result = fit_dataset(
         dataset,
         request.settings,
@@ -115,8 +120,8 @@ def fit_policy(request: FitRequest, *, progress: Progress = quiet) -> FitReport:
     evidence = _evidence(result, ranking)
     folds = _cross_validation(request, dataset, progress)
     pareto = _pareto(request, dataset, result, progress)
-    fell_back = request.fallback and not _is_better(evidence, folds)
-    policy = _fixed(result, ranking) if fell_back else result.policy
+    verdict = reach_verdict(evidence, folds, fallback=request.fallback)
+    policy = _fixed(result, ranking) if verdict.fell_back else result.policy
     binding = checkpoint_binding(dataset)
     provenance = training_provenance(
         dataset,
@@ -124,25 +129,25 @@ def fit_policy(request: FitRequest, *, progress: Progress = quiet) -> FitReport:
         evidence=evidence,
         cross_validation=folds,
         init_policy_sha256=None if init is None else init.sha256,
-        fallback=fell_back,
+        fallback=verdict.fell_back,
     )
-    files: dict[str, bytes] = {}
+    written: AbstractContextManager[None] = nullcontext()
     if request.report is not None:
-        files = render_report(result, evidence=evidence, folds=folds, pareto=pareto, fell_back=fell_back)
-    sha256 = save_checkpoint(
-        request.output,
-        policy,
-        binding=binding,
-        provenance=provenance,
-        probe_features=probe_features(result.training),
-    )
-    if request.report is not None:
-        write_report(request.report, files)
+        files = render_report(result, evidence=evidence, folds=folds, pareto=pareto, verdict=verdict)
+        written = staged_report(request.report, files)
+    with written:
+        sha256 = save_checkpoint(
+            request.output,
+            policy,
+            binding=binding,
+            provenance=provenance,
+            probe_features=probe_features(result.training),
+        )
     return FitReport(
         output=request.output,
         checkpoint_sha256=sha256,
         policy=policy,
-        fell_back=fell_back,
+        verdict=verdict,
         result=result,
         binding=binding,
         evidence=evidence,
@@ -153,14 +158,31 @@ def fit_policy(request: FitRequest, *, progress: Progress = quiet) -> FitReport:
 
 
 def _check_outputs(request: FitRequest) -> None:
-    check_output(request.output)
+    check_absent(request.output)
     if request.report is not None:
+        check_can_draw()
         check_report_folder(request.report)
+
+
+def _check_evidence(request: FitRequest, dataset: TeacherDataset) -> None:
+    """Raise InvalidInputError for evidence that cannot be had, before the fit and not after it."""
+    examples = examples_of(dataset)
+    if request.folds is not None:
+        scene_folds(examples, request.folds, seed=request.settings.seed)
+    if request.pareto:
+        _, validation_ids = split_scene_ids(
+            dataset.scene_ids,
+            holdout_fraction=request.holdout_fraction,
+            seed=request.settings.seed,
+            validation_scene_ids=request.validation_scene_ids,
+        )
+        held_out = examples.of_scenes(validation_ids)
+        check_sweep(examples.take(~held_out), examples.take(held_out))
 
 
 def _load(request: FitRequest, progress: Progress) -> TeacherDataset:
     def tell(done: int, total: int) -> None:
-        progress(ProgressEvent("read rows", done, total))
+        progress(ProgressEvent("read rows", done, total, in_bytes=True))
 
     return load_teacher_dataset(request.teacher, cache_dir=request.cache_dir, progress=tell)
 
@@ -191,12 +213,6 @@ def _pareto(
     examples = examples_of(dataset)
     held_out = examples.of_scenes(result.validation_scene_ids)
     return sweep_costs(examples.take(~held_out), examples.take(held_out), result.settings, progress=progress)
-
-
-def _is_better(evidence: Evidence | None, folds: CrossValidation | None) -> bool:
-    """Return whether the policy is better than the best fixed action with confidence; folds see every scene."""
-    judged = evidence if folds is None else folds.by_scene
-    return judged is not None and judged.verdict == "better"
 
 
 def _fixed(result: PolicyFitResult, ranking: Ranking) -> FixedRankingPolicy:
