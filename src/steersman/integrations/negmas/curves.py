@@ -37,7 +37,7 @@ def draw_curves(result: TournamentResult, path: Path) -> None:
     from matplotlib.figure import Figure
 
     panels = len(result.companies) + 1
-    figure = Figure(figsize=(_HEIGHT * panels, _HEIGHT), layout="constrained")
+    figure = Figure(figsize=(_HEIGHT * panels, _HEIGHT * 1.25), layout="constrained")
     axes: Sequence[Any] = figure.subplots(1, panels, sharey=True)
     for place, company in zip(axes, result.companies, strict=False):
         _draw_company(place, company)
@@ -70,4 +70,4 @@ def _draw_curve(place: Axes, outcomes: Sequence[float], label: str, colour: str)
 def _finish(place: Axes, title: str) -> None:
     place.set_title(title)
     place.set_xlabel("negotiations")
-    place.legend(fontsize="x-small", loc="lower right")
+    place.legend(fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, -0.16))

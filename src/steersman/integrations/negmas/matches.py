@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from negmas.sao import SAOMechanism
+from negmas.sao import SAOMechanism, SAOState
 
 from steersman.integrations.negmas.domains import Domain
 from steersman.integrations.negmas.negotiator import CardNegotiator, outcome_of
@@ -70,6 +70,14 @@ def draw_matches(
     ]
 
 
+class _Mechanism(SAOMechanism):  # type: ignore[misc]  # NegMAS has no types
+    """Keeps no copies of past states: nobody here reads them, and making them is a fifth of all the work."""
+
+    @property
+    def state4history(self) -> SAOState:
+        return self.state
+
+
 class _Live:
     """A match that is being played."""
 
@@ -78,7 +86,7 @@ class _Live:
         self.match = match
         own, other = match.domain.sides[match.side], match.domain.sides[1 - match.side]
         self.negotiator = CardNegotiator(side=own, name="us")
-        self.mechanism = SAOMechanism(outcome_space=match.domain.space, n_steps=rounds, sync_calls=True)
+        self.mechanism = _Mechanism(outcome_space=match.domain.space, n_steps=rounds, sync_calls=True)
         opponent = OPPONENTS[match.opponent].make(random.Random(match.seed))
         pairs = [(self.negotiator, own), (opponent, other)]
         for negotiator, side in pairs if match.opens else reversed(pairs):
