@@ -215,7 +215,7 @@ def hopeless(folder: Path) -> Path:
 def test_where_a_fit_is_no_better_the_fallback_plays_the_best_fixed_action(tmp_path: Path) -> None:
     asked = request(tmp_path, teacher=(hopeless(tmp_path / "hopeless"),), folds=3, fallback=True)
     report = fit_policy(asked)
-    assert report.fell_back
+    assert report.verdict.fell_back
     assert report.cross_validation is not None
     assert report.cross_validation.by_scene.verdict != "better"
     policy = load_policy(asked.output).policy
@@ -234,7 +234,7 @@ def test_where_a_fit_is_better_the_fallback_is_not_taken(tmp_path: Path) -> None
     report = fit_policy(asked)
     assert report.cross_validation is not None
     assert report.cross_validation.by_scene.verdict == "better"
-    assert not report.fell_back
+    assert not report.verdict.fell_back
     assert report.policy.kind == "action_value_forest"
     assert set(load_policy(asked.output).provenance["versions"]) >= {"scikit-learn"}
 
@@ -243,7 +243,7 @@ def test_with_too_few_scenes_the_fallback_is_taken(tmp_path: Path) -> None:
     report = fit_policy(request(tmp_path, fallback=True))
     assert report.evidence is not None
     assert report.evidence.verdict == "too few scenes"
-    assert report.fell_back
+    assert report.verdict.fell_back
 
 
 def test_costs_can_weigh_so_much_that_the_cheapest_is_played(tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_a_report_without_held_out_scenes_says_so(tmp_path: Path) -> None:
     folder = tmp_path / "report"
     report = fit_policy(request(tmp_path, validation_scene_ids=(), report=folder, fallback=True))
     assert report.evidence is None
-    assert report.fell_back
+    assert report.verdict.fell_back
     page = (folder / "report.html").read_text()
     assert "no evidence for or against" in page
     assert {entry.name for entry in folder.iterdir()} == {"report.html", "loss.png"}

@@ -15,7 +15,7 @@ from steersman.training.fit import fit_examples
 from steersman.training.progress import Progress, quiet
 from steersman.training.settings import FitSettings
 
-__all__ = ["ParetoPoint", "default_weights", "mark_front", "sweep_costs"]
+__all__ = ["ParetoPoint", "check_sweep", "default_weights", "mark_front", "sweep_costs"]
 
 _FACTORS = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
@@ -47,6 +47,13 @@ def default_weights(training: Examples) -> tuple[float, ...]:
     return tuple(factor * even for factor in _FACTORS)
 
 
+def check_sweep(training: Examples, heldout: Examples) -> None:
+    """Raise InvalidInputError where a sweep has nothing to trade, or nothing to compare on."""
+    if not len(heldout):
+        raise InvalidInputError("pareto: expected held-out scenes to compare on, and there are none")
+    default_weights(training)
+
+
 def sweep_costs(
     training: Examples, heldout: Examples, settings: FitSettings, *, progress: Progress = quiet
 ) -> tuple[ParetoPoint, ...]:
@@ -55,8 +62,7 @@ def sweep_costs(
     Both examples hold plain advantages as gains. Raises InvalidInputError without held-out rows or when costs
     are all the same, FitError.
     """
-    if not len(heldout):
-        raise InvalidInputError("pareto: expected held-out scenes to compare on, and there are none")
+    check_sweep(training, heldout)
     weights = default_weights(training)
     points: list[ParetoPoint] = []
     ranking = rank_actions(training)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from importlib.util import find_spec
 from io import BytesIO
 from typing import Any
 
@@ -17,6 +18,7 @@ from steersman.training.metrics import choices, regrets
 from steersman.training.pareto import ParetoPoint
 
 __all__ = [
+    "check_can_draw",
     "draw_confusion",
     "draw_losses",
     "draw_pareto",
@@ -28,6 +30,12 @@ __all__ = [
 _BLUE, _GREY, _RED, _LIGHT = "#1f5f99", "#8a929b", "#b8432f", "#dfe4ea"
 _MOST_SCENES = 40
 _MOST_POINTS = 2000
+
+
+def check_can_draw() -> None:
+    """Raise MissingExtraError when matplotlib is not installed."""
+    if find_spec("matplotlib") is None:
+        raise MissingExtraError("plots", purpose="drawing a report")
 
 
 def draw_regrets(evidence: Evidence) -> bytes:
@@ -188,10 +196,9 @@ def draw_pareto(points: tuple[ParetoPoint, ...]) -> bytes:
 
 
 def _figure(width: float, height: float) -> Any:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("plots", purpose="drawing a report") from error
+    check_can_draw()
+    from matplotlib.figure import Figure
+
     return Figure(figsize=(width, height), layout="constrained")
 
 

@@ -16,6 +16,7 @@ class ProgressEvent:
     done: int
     total: int
     loss: float | None = None
+    in_bytes: bool = False  # done and total count bytes, not steps
 
 
 Progress = Callable[[ProgressEvent], None]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from html import escape
 from pathlib import Path
+from shutil import rmtree
 
-from steersman.errors import OutputExistsError
+from steersman.errors import InvalidInputError, OutputExistsError
 from steersman.training.crossval import CrossValidation
 from steersman.training.evidence import Evidence, Interval
 from steersman.training.fit import PolicyFitResult
@@ -21,8 +23,9 @@ from steersman.training.plots import (
     draw_regrets,
     draw_scenes,
 )
+from steersman.training.verdict import Verdict
 
-__all__ = ["check_report_folder", "render_report", "write_report"]
+__all__ = ["check_report_folder", "render_report", "staged_report"]
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1d2329; max-width: 54rem; margin: 2rem auto; padding: 0 1rem }
@@ -37,7 +40,10 @@ div.wide { overflow-x: auto }
 
 
 def check_report_folder(folder: Path) -> None:
-    """Raise OutputExistsError unless `folder` is missing or an empty folder."""
+    """Raise OutputExistsError unless `folder` is missing or an empty folder, and its `.part` is missing."""
+    if os.path.lexists(part := _part(folder)):
+        hint = "another fit is writing it, or one was interrupted: then delete it"
+        raise OutputExistsError(f"{part} exists already", hint=hint)
     if folder.is_dir() and not any(folder.iterdir()):
         return
     if os.path.lexists(folder):
@@ -52,21 +58,41 @@ def render_report(
     evidence: Evidence | None,
     folds: CrossValidation | None,
     pareto: tuple[ParetoPoint, ...],
-    fell_back: bool,
+    verdict: Verdict,
 ) -> dict[str, bytes]:
     """Return the files of a report by name: `report.html` and the pictures. Raises MissingExtraError."""
     pictures = _draw(result, evidence, pareto)
-    page = _page(result, evidence, folds, pareto, pictures, fell_back=fell_back)
+    page = _page(result, evidence, folds, pareto, pictures, verdict=verdict)
     files = {f"{name}.png": content for name, (_, content) in pictures.items()}
     return files | {"report.html": page.encode()}
 
 
-def write_report(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write `files` into `folder`, which is made; raise OutputExistsError when something is in it."""
+@contextmanager
+def staged_report(folder: Path, files: Mapping[str, bytes]) -> Iterator[None]:
+    """Write `files` beside `folder`, and move them there when the body is done; leave nothing when it fails.
+
+    Raises OutputExistsError when something is in the folder, InvalidInputError where nothing can be written.
+    """
     check_report_folder(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
+    part = _part(folder)
+    try:
+        try:
+            part.mkdir(parents=True)
+            for name, content in files.items():
+                (part / name).write_bytes(content)
+        except OSError as error:
+            reason = error.strerror or error
+            raise InvalidInputError(
+                f"expected a place that can be written, got: {reason}", where=str(folder)
+            ) from error
+        yield
+        part.rename(folder)
+    finally:
+        rmtree(part, ignore_errors=True)
+
+
+def _part(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.part")
 
 
 def _draw(
@@ -93,13 +119,13 @@ def _page(
     pareto: tuple[ParetoPoint, ...],
     pictures: dict[str, tuple[str, bytes]],
     *,
-    fell_back: bool,
+    verdict: Verdict,
 ) -> str:
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Report of a fit</title>',
         '<meta name="viewport" content="width=device-width">',
         f"<style>{_STYLE}</style></head><body><h1>Report of a fit</h1>",
-        _verdict(evidence, folds, fell_back=fell_back),
+        _verdict(verdict),
         _summary(result),
     ]
     if evidence is not None:
@@ -120,19 +146,9 @@ def _page(
     return "\n".join(parts)
 
 
-def _verdict(evidence: Evidence | None, folds: CrossValidation | None, *, fell_back: bool) -> str:
-    if folds is not None:
-        judged: Evidence | None = folds.by_scene
-        basis = f"Over {folds.folds} folds of {folds.by_scene.scene_count} scenes, each held out once: "
-    else:
-        judged, basis = evidence, ""
-    if judged is None:
-        text, kind = "No scene was held out, so there is no evidence for or against the policy.", "open"
-    else:
-        text, kind = basis + judged.sentence, judged.verdict
-    if fell_back:
-        text += " The checkpoint therefore plays the best fixed action instead."
-    return f'<p class="verdict {kind if kind in ("better", "worse") else "open"}">{escape(text)}</p>'
+def _verdict(verdict: Verdict) -> str:
+    kind = verdict.kind if verdict.kind in ("better", "worse") else "open"
+    return f'<p class="verdict {kind}">{escape(verdict.sentence)}</p>'
 
 
 def _summary(result: PolicyFitResult) -> str:

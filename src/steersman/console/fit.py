@@ -1,0 +1,137 @@
+"""How a fit looks: the verdict, what the policy must beat, and what was written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from steersman.console.grid import facts, grid
+from steersman.console.words import count, number
+
+if TYPE_CHECKING:
+    from steersman.training.crossval import CrossValidation
+    from steersman.training.evidence import Evidence, Interval, Judged
+    from steersman.training.pareto import ParetoPoint
+    from steersman.usecases.fit import FitReport
+
+__all__ = ["fit_parts"]
+
+_COLOURS = {"better": "green", "worse": "red"}
+_MOST_FIXED = 12
+
+
+def fit_parts(report: FitReport) -> list[RenderableType]:
+    """Return what was fitted and written, the evidence in tables, and the verdict in plain words."""
+    parts: list[RenderableType] = [_fit_facts(report)]
+    if report.evidence is not None:
+        parts += [_evidence_table(report.evidence), *_gap(report.evidence)]
+    if report.cross_validation is not None:
+        parts += [_folds_table(report.cross_validation)]
+    if report.cross_validation is not None and report.cross_validation.parted:
+        parts.append(
+            "The two part: rows of one scene are alike, and a random split tests on scenes that are known."
+        )
+    if report.pareto:
+        parts.append(_pareto_table(report.pareto))
+    colour = _COLOURS.get(report.verdict.kind, "yellow")
+    return [*parts, Text(report.verdict.sentence, style=colour), _written(report)]
+
+
+def _fit_facts(report: FitReport) -> Table:
+    result, metrics = report.result, report.result.metrics
+    settings = result.settings
+    pairs = {
+        "training": f"{_rows(metrics, 'training')}, near ties {_share(metrics['training_near_tie_coverage'])}",
+        "held out": f"{_rows(metrics, 'heldout')}, near ties {_share(metrics['heldout_near_tie_coverage'])}",
+        "learner": f"{settings.learner}, loss {settings.loss}, seed {settings.seed}",
+        "training loss": number(metrics["training_loss"]),
+        "held-out loss": number(metrics["heldout_loss"]),
+        "held-out regret": number(metrics["heldout_regret"]),
+        "top accuracy": _share(metrics["heldout_top_accuracy"]),
+    }
+    return facts("Fit", pairs)
+
+
+def _written(report: FitReport) -> Table:
+    pairs = {
+        "checkpoint": str(report.output),
+        "SHA-256": report.checkpoint_sha256,
+        "policy": f"{report.policy.kind}, {report.policy.declared_work_units:,} work units a decision",
+    }
+    if report.report is not None:
+        pairs["report"] = str(report.report / "report.html")
+    return facts("Written", pairs)
+
+
+def _evidence_table(evidence: Evidence) -> Table:
+    """Return every way of choosing, least regret first; of many fixed actions the best."""
+    fixed = sorted(evidence.fixed, key=lambda row: row.regret)
+    shown = [evidence.oracle, evidence.policy, evidence.uniform, *fixed[:_MOST_FIXED]]
+    rows = [_judged(row, evidence) for row in sorted(shown, key=lambda row: row.regret)]
+    title = f"On {count(evidence.row_count, 'row')} of {count(evidence.scene_count, 'scene')} held out"
+    if len(fixed) > _MOST_FIXED:
+        title += f", with the best {_MOST_FIXED} of {len(fixed)} fixed actions"
+    columns = ["", "mean regret", "95 % interval", "mean cost"]
+    return grid(title, columns, rows, numbers=columns[1:])
+
+
+def _judged(row: Judged, evidence: Evidence) -> list[str | Text]:
+    name = f"always {row.name}" if row in evidence.fixed else row.name
+    cells = [name, number(row.regret), _between(row.interval), number(row.mean_cost)]
+    return [Text(cell, style="bold" if row is evidence.policy else "") for cell in cells]
+
+
+def _gap(evidence: Evidence) -> list[RenderableType]:
+    best = evidence.best_fixed
+    first = f"best fixed action by the training scenes: {best.name}, regret {number(best.regret)}"
+    if evidence.gap_closed is None:
+        return [f"{first}; nothing to gain on it"]
+    interval = f" {_between(evidence.gap_closed_interval)}" if evidence.gap_closed_interval else ""
+    return [f"{first}; gap closed: {number(evidence.gap_closed)}{interval}"]
+
+
+def _folds_table(folds: CrossValidation) -> Table:
+    rows = [
+        [
+            name,
+            number(found.policy.regret),
+            number(found.best_fixed.regret),
+            number(found.gap_closed),
+            _between(found.gap_closed_interval),
+            found.verdict,
+        ]
+        for name, found in (("whole scenes", folds.by_scene), ("rows at random", folds.at_random))
+    ]
+    columns = ["held out", "regret", "fixed", "gap closed", "95 % interval", "verdict"]
+    return grid(f"Cross-validation in {folds.folds} folds", columns, rows, numbers=columns[1:5])
+
+
+def _pareto_table(points: tuple[ParetoPoint, ...]) -> Table:
+    rows = [
+        [
+            number(point.weight) if point.weight is not None else point.name.replace("fixed:", "always ", 1),
+            number(point.regret),
+            number(point.mean_cost),
+            "on the front" if point.on_front else "",
+        ]
+        for point in points
+    ]
+    columns = ["cost weight", "mean regret", "mean cost", ""]
+    return grid("What regret buys in costs", columns, rows, numbers=columns[1:3])
+
+
+def _rows(metrics: Mapping[str, float | int | None], part: str) -> str:
+    rows, scenes = int(metrics[f"{part}_row_count"] or 0), int(metrics[f"{part}_scene_count"] or 0)
+    return f"{count(rows, 'row')} of {count(scenes, 'scene')}"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
+
+
+def _between(interval: Interval | None) -> str:
+    return "-" if interval is None else f"{number(interval.low)} to {number(interval.high)}"
