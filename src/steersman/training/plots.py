@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from importlib.util import find_spec
 from io import BytesIO
 from typing import Any
@@ -30,6 +31,7 @@ __all__ = [
 _BLUE, _GREY, _RED, _LIGHT = "#1f5f99", "#8a929b", "#b8432f", "#dfe4ea"
 _MOST_SCENES = 40
 _MOST_POINTS = 2000
+_LABEL_WIDTH, _LABEL_HEIGHT = 0.1, 0.06  # shares of the picture that a label takes
 
 
 def check_can_draw() -> None:
@@ -180,19 +182,31 @@ def draw_pareto(points: tuple[ParetoPoint, ...]) -> bytes:
             s=45,
             label=name,
         )
-        for point in group:
-            text = (
-                f"{point.weight:.3g}"
-                if point.weight is not None
-                else _short(point.name.removeprefix("fixed:"))
-            )
-            place = (point.mean_cost, point.regret)
-            axes.annotate(text, place, textcoords="offset points", xytext=(6, 4), fontsize=7)
     axes.set_xlabel("mean cost")
     axes.set_ylabel("mean regret on held-out rows")
+    axes.margins(x=0.08)
     axes.set_ylim(bottom=-0.03 * max(point.regret for point in points))
-    axes.legend(fontsize=8)
+    _label(axes, [*oracle, *fixed, *fitted])
+    axes.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)
     return _png(figure)
+
+
+def _label(axes: Any, points: Sequence[ParetoPoint]) -> None:
+    """Write names and weights beside `points`, the first ones first, but none over another; the table has all."""
+    taken: list[tuple[float, float]] = []  # places in shares of the picture
+    to_share = axes.transData + axes.transAxes.inverted()
+    for point in points:
+        x, y = to_share.transform((point.mean_cost, point.regret)).tolist()
+        if any(abs(x - left) < _LABEL_WIDTH and abs(y - low) < _LABEL_HEIGHT for left, low in taken):
+            continue
+        taken.append((x, y))
+        text = (
+            f"{point.weight:.2g}"
+            if point.weight is not None
+            else _short(point.name.removeprefix("fixed:"), 14)
+        )
+        place = (point.mean_cost, point.regret)
+        axes.annotate(text, place, textcoords="offset points", xytext=(6, 5), fontsize=8)
 
 
 def _figure(width: float, height: float) -> Any:

@@ -33,9 +33,13 @@ h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2.2rem }
 p.verdict { font-size: 1.1rem; border-left: .3rem solid #8a929b; padding: .4rem .9rem; background: #f4f6f8 }
 p.better { border-color: #2e7d4f } p.worse { border-color: #b8432f }
 table { border-collapse: collapse } th, td { text-align: left; padding: .2rem .9rem .2rem 0 }
-th { border-bottom: 1px solid #8a929b } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums }
+th { border-bottom: 1px solid #8a929b }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
 tr.policy td { font-weight: 600 } img { max-width: 100%; height: auto } .note { color: #58616b }
 div.wide { overflow-x: auto }
+@media (max-width: 34rem) {
+  body { font-size: 13px; margin: 1rem auto } th, td { padding-right: .5rem } img { max-width: none; width: 44rem }
+}
 """
 
 
@@ -134,7 +138,9 @@ def _page(
         parts += ["<h2>Cross-validation</h2>", _folds_table(folds)]
     for heading, content in pictures.values():
         encoded = base64.b64encode(content).decode("ascii")
-        parts.append(f'<h2>{heading}</h2><img alt="{heading}" src="data:image/png;base64,{encoded}">')
+        parts.append(
+            f'<h2>{heading}</h2><div class="wide"><img alt="{heading}" src="data:image/png;base64,{encoded}"></div>'
+        )
     if pareto:
         rows = [
             [point.name, _number(point.regret), _number(point.mean_cost), _tick(point.on_front)]
@@ -211,7 +217,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, strong: int | 
 
 
 def _number(value: float | None) -> str:
-    return "none" if value is None else f"{value:.5g}"
+    return "none" if value is None else f"{value:.4g}"
 
 
 def _interval(interval: Interval | None) -> str:
