@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from steersman.domain.canonical import canonical_json
+from steersman.domain.strict_json import shown
 from steersman.errors import InvalidRowError
 from steersman.teacher.profiles import DATASET_KEYS, RowProfile
-from steersman.teacher.strict_json import parse_json, shown
+from steersman.teacher.strict_json import parse_json
 
 __all__ = ["FEATURE_VERSION_KEY", "BindingCheck", "CollectionMetadata", "declared_binding", "find_metadata"]
 

@@ -13,9 +13,9 @@ from steersman.domain.canonical import fingerprint
 from steersman.domain.catalogue import ActionCatalogue
 from steersman.domain.features import FeatureSchema
 from steersman.domain.identifiers import check_id
+from steersman.domain.strict_json import shown
 from steersman.errors import InvalidInputError, InvalidRowError, InvalidSpecError
 from steersman.teacher import streaming_scene
-from steersman.teacher.strict_json import shown
 
 __all__ = [
     "BUILT_IN",

@@ -27,10 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steersman.domain.canonical import canonical_json
+from steersman.domain.strict_json import INT64_MAX, INT64_MIN
 from steersman.errors import InvalidRowError
 from steersman.teacher.profiles import RowProfile
 from steersman.teacher.rows import FIELDS, SPLIT, CheckedRow, Provenance, RowFields, check_row
-from steersman.teacher.strict_json import INT64_MAX, INT64_MIN, MAX_DEPTH, parse_json
+from steersman.teacher.strict_json import MAX_DEPTH, parse_json
 
 __all__ = ["RowChecker", "canonical_text", "number_list"]
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
+from steersman.domain.strict_json import shown
 from steersman.errors import InvalidRowError
 from steersman.teacher.binding import CollectionMetadata, find_metadata
 from steersman.teacher.parquet import read_parquet, row_schema_of
@@ -13,7 +14,7 @@ from steersman.teacher.profiles import RowProfile, find_profile
 from steersman.teacher.quick import RowChecker
 from steersman.teacher.rows import NumberedRow, check_fields
 from steersman.teacher.sources import LineReader, SourceFile, hash_file
-from steersman.teacher.strict_json import parse_json, shown
+from steersman.teacher.strict_json import parse_json
 
 __all__ = ["Collection", "RowReader", "find_collections"]
 

@@ -15,10 +15,11 @@ import msgspec
 import numpy as np
 
 from steersman.domain.canonical import canonical_json
+from steersman.domain.strict_json import INT64_MAX, shown
 from steersman.errors import InvalidRowError
 from steersman.teacher.binding import FEATURE_VERSION_KEY, declared_binding
 from steersman.teacher.profiles import DATASET_KEYS, RowProfile, find_profile
-from steersman.teacher.strict_json import INT64_MAX, check_json, is_number, parse_json, shown
+from steersman.teacher.strict_json import check_json, is_number, parse_json
 
 __all__ = [
     "FIELDS",

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steersman.domain.features import FeatureSchema
+from steersman.domain.strict_json import shown
 from steersman.errors import InvalidInputError
-from steersman.teacher.strict_json import FLOAT32_LIMIT, shown
+from steersman.teacher.strict_json import FLOAT32_LIMIT
 
 __all__ = [
     "ACTIONS",

@@ -8,19 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from steersman.domain import strict_json
-from steersman.domain.strict_json import INT64_MAX, INT64_MIN, JsonRules, shown
+from steersman.domain.strict_json import JsonRules
 from steersman.errors import InvalidRowError
 
-__all__ = [
-    "FLOAT32_LIMIT",
-    "INT64_MAX",
-    "INT64_MIN",
-    "MAX_DEPTH",
-    "check_json",
-    "is_number",
-    "parse_json",
-    "shown",
-]
+__all__ = ["FLOAT32_LIMIT", "MAX_DEPTH", "check_json", "is_number", "parse_json"]
 
 MAX_DEPTH = 64  # levels of nesting
 FLOAT32_LIMIT = float(2**128 - 2**103)
@@ -28,8 +19,10 @@ FLOAT32_LIMIT = float(2**128 - 2**103)
 
 _RULES = JsonRules(InvalidRowError, MAX_DEPTH, FLOAT32_LIMIT, "float32")
 
-is_number = _RULES.is_number
-"""Tell whether a value is a number that a row may hold: finite in float32, at most 64 bits, no boolean."""
+
+def is_number(value: object) -> bool:
+    """Tell whether `value` is a number that a row may hold: finite in float32, at most 64 bits, no boolean."""
+    return _RULES.is_number(value)
 
 
 def parse_json(text: bytes, *, where: str) -> Any:
