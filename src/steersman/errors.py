@@ -11,7 +11,14 @@ SteersmanError
 │   └── InvalidCheckpointError   a checkpoint file that is damaged or hostile
 │       └── BindingMismatchError a sound checkpoint that was made for something else
 ├── NotFoundError                no such tenant, base, version, decision or episode
+├── AccessError                  a call of the service that is not let in
+│   ├── UnauthorizedError        no key, or one that is not valid
+│   ├── ForbiddenError           the key has not the scope
+│   ├── RateLimitedError         the key asks more often than it may
+│   └── OverloadedError          the service has no room for more work
 ├── ConflictError                the id is taken, with other content
+│   ├── IdReusedError            the id of a call was used for a call with other content
+│   ├── ArchivedError            a change of a decision that was archived
 │   ├── EpisodeClosedError       a decide in an episode that is closed
 │   ├── DecisionVoidError        a reward for a decision that was taken back
 │   ├── DecisionLearnedError     a void of a decision that was learned from
@@ -35,6 +42,8 @@ from __future__ import annotations
 import inspect
 
 __all__ = [
+    "AccessError",
+    "ArchivedError",
     "BindingMismatchError",
     "ConflictError",
     "DecisionLearnedError",
@@ -42,6 +51,8 @@ __all__ = [
     "DeviceUnavailableError",
     "EpisodeClosedError",
     "FitError",
+    "ForbiddenError",
+    "IdReusedError",
     "InvalidActionError",
     "InvalidCheckpointError",
     "InvalidInputError",
@@ -53,6 +64,8 @@ __all__ = [
     "MissingExtraError",
     "NotFoundError",
     "OutputExistsError",
+    "OverloadedError",
+    "RateLimitedError",
     "SchemaError",
     "SteersmanError",
     "StoreCorruptError",
@@ -60,6 +73,7 @@ __all__ = [
     "StoreFullError",
     "StoreUnavailableError",
     "TenantRetiredError",
+    "UnauthorizedError",
     "UnsupportedStoreError",
 ]
 
@@ -122,8 +136,86 @@ class NotFoundError(SteersmanError):
     """There is no such thing."""
 
 
+class AccessError(SteersmanError):
+    """The service does not let this call in."""
+
+
+class UnauthorizedError(AccessError):
+    """The key is missing or not valid."""
+
+
+class ForbiddenError(AccessError):
+    """The key has not the scope that this call needs."""
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        scope: str,
+        where: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        """Name the `scope` that is missing; `operator` for what only an operator's key may do."""
+        super().__init__(message, where=where, hint=hint)
+        self.scope = scope
+
+
+class RateLimitedError(AccessError):
+    """The key asks more often than it may."""
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        retry_after: float,
+        where: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        """Say in how many seconds a retry makes sense: `retry_after`."""
+        super().__init__(message, where=where, hint=hint)
+        self.retry_after = retry_after
+
+
+class OverloadedError(AccessError):
+    """The service has no room for more work now; nothing of this call was kept."""
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        retry_after: float,
+        where: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        """Say in how many seconds a retry makes sense: `retry_after`."""
+        super().__init__(message, where=where, hint=hint)
+        self.retry_after = retry_after
+
+
 class ConflictError(SteersmanError):
     """The id is taken by something with other content."""
+
+
+class IdReusedError(ConflictError):
+    """The id was used for a call with other content."""
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        stored_fingerprint: str,
+        given_fingerprint: str,
+        where: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        """Take the fingerprints, hexadecimal, of the content that is stored and of the one that came now."""
+        super().__init__(message, where=where, hint=hint)
+        self.stored_fingerprint = stored_fingerprint
+        self.given_fingerprint = given_fingerprint
+
+
+class ArchivedError(ConflictError):
+    """The decision was archived and does not change any more."""
 
 
 class EpisodeClosedError(ConflictError):

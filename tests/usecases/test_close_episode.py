@@ -12,6 +12,7 @@ import pytest
 from steersman.domain.records import ClosedEpisode, CloseRequest, Decision
 from steersman.errors import (
     ConflictError,
+    IdReusedError,
     InvalidInputError,
     InvalidRewardError,
     NotFoundError,
@@ -260,7 +261,7 @@ def test_a_list_answers_each_in_order_and_a_bad_item_leaves_the_others(
         NotFoundError,
         InvalidInputError,
         ClosedEpisode,
-        ConflictError,
+        IdReusedError,
         ClosedEpisode,
     ]
     assert answers[6] == answers[0]

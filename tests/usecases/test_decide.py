@@ -12,6 +12,7 @@ from steersman.domain.settings import TenantSpec
 from steersman.errors import (
     ConflictError,
     EpisodeClosedError,
+    IdReusedError,
     InvalidActionError,
     InvalidInputError,
     InvalidStateError,
@@ -429,7 +430,7 @@ def test_duplicates_within_a_list_are_one_decision(company: Company) -> None:
 def test_a_conflict_within_a_list_opens_no_episode(company: Company) -> None:
     request = DecideRequest(company.name, 0, decision_id="d")
     answers = company.library.decide_many([request, replace(request, episode="ghost")])
-    assert [type(answer) for answer in answers] == [Decision, ConflictError]
+    assert [type(answer) for answer in answers] == [Decision, IdReusedError]
     assert company.rows("episodes") == []
 
 

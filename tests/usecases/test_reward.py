@@ -13,6 +13,7 @@ from steersman.domain.settings import TenantSpec
 from steersman.errors import (
     ConflictError,
     DecisionVoidError,
+    IdReusedError,
     InvalidInputError,
     InvalidRewardError,
     NotFoundError,
@@ -368,7 +369,7 @@ def test_a_list_answers_each_in_order_and_a_bad_item_leaves_the_others(
         NotFoundError,
         InvalidInputError,
         Reward,
-        ConflictError,
+        IdReusedError,
         Reward,
         Reward,
     ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from steersman.domain.identifiers import check_finite, check_id, check_name
 from steersman.domain.records import ClosedEpisode, CloseRequest
 from steersman.errors import (
-    ConflictError,
+    IdReusedError,
     InvalidInputError,
     InvalidRewardError,
     NotFoundError,
@@ -18,6 +18,7 @@ from steersman.store.clock import now
 from steersman.store.engine import Database
 from steersman.store.episodes import Episode, episode_of
 from steersman.store.hot.text import Key, Row
+from steersman.store.seals import request_fingerprint
 from steersman.usecases.learning import Learner, Pending
 from steersman.usecases.reward import check_reward_value
 from steersman.usecases.scope import Scope
@@ -42,7 +43,7 @@ def close_many(
 
     `kind` is `close`, or `default` for what `expire` closes. An item that is refused leaves the others as they
     are: NotFoundError, InvalidRewardError (the outcome is outside of the tenant's range, or not finite),
-    ConflictError (closed before with another outcome). The same close again is answered as before.
+    IdReusedError (closed before with another outcome). The same close again is answered as before.
     Raises StoreError when the database cannot do it.
     """
     prepared = [_check_form(request) for request in requests]
@@ -139,7 +140,9 @@ class _Closing:
 def _same_or_conflict(item: CloseRequest, known: ClosedEpisode) -> ClosedEpisode:
     if known.outcome == item.outcome:
         return known
-    raise ConflictError(
+    raise IdReusedError(
         f"episode {item.episode!r} of tenant {item.tenant!r} is closed: stored outcome {known.outcome!r}, "
-        f"now {item.outcome!r}"
+        f"now {item.outcome!r}",
+        stored_fingerprint=request_fingerprint((known.outcome,)).hex(),
+        given_fingerprint=request_fingerprint((item.outcome,)).hex(),
     )

@@ -13,8 +13,8 @@ from steersman.domain.identifiers import check_id, check_metadata, check_name, c
 from steersman.domain.records import DecideRequest, Decision, PolicyVersion, SeenRow
 from steersman.domain.states import State
 from steersman.errors import (
-    ConflictError,
     EpisodeClosedError,
+    IdReusedError,
     InvalidActionError,
     InvalidInputError,
     InvalidStateError,
@@ -81,7 +81,7 @@ def decide_many(database: Database, requests: Sequence[DecideRequest]) -> list[D
     """Decide each of `requests` in turn, in one transaction; return a decision or an error for each, in order.
 
     An item that is refused leaves the others as they are: NotFoundError, TenantRetiredError, EpisodeClosedError,
-    ConflictError (the decision id was used for another request), InvalidStateError, InvalidActionError,
+    IdReusedError (the decision id was used for another request), InvalidStateError, InvalidActionError,
     InvalidInputError. An id that was used for the same request is answered as before. Raises StoreError when
     the database cannot do it; nothing of the list was kept then, or it will be found under the same ids.
     """
@@ -301,10 +301,12 @@ def _replay(scope: Scope, item: _Asked, row: Row) -> Decision | SteersmanError:
 def _same_or_conflict(item: _Asked, fingerprint: bytes, decision: Decision) -> Decision | SteersmanError:
     if fingerprint == item.fingerprint:
         return decision
-    return ConflictError(
+    stored, given = fingerprint.hex(), item.fingerprint.hex()
+    return IdReusedError(
         f"decision {item.decision_id!r} of tenant {item.request.tenant!r} was made for another request: "
-        f"stored {fingerprint.hex()} for {_stored_request(decision)}, now {item.fingerprint.hex()} for "
-        f"{_asked_request(item.request)}"
+        f"stored {stored} for {_stored_request(decision)}, now {given} for {_asked_request(item.request)}",
+        stored_fingerprint=stored,
+        given_fingerprint=given,
     )
 
 

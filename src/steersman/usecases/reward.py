@@ -9,8 +9,8 @@ from steersman.domain.identifiers import check_finite, check_id, check_name
 from steersman.domain.records import Reward, RewardRequest
 from steersman.domain.settings import PolicySettings
 from steersman.errors import (
-    ConflictError,
     DecisionVoidError,
+    IdReusedError,
     InvalidInputError,
     InvalidRewardError,
     NotFoundError,
@@ -20,6 +20,7 @@ from steersman.store.clock import now
 from steersman.store.engine import Database
 from steersman.store.hot.text import Key
 from steersman.store.rewards import pack_reward, reward_of
+from steersman.store.seals import request_fingerprint
 from steersman.usecases.learning import Learner, Pending
 from steersman.usecases.scope import Scope
 
@@ -61,7 +62,7 @@ def reward_many(
 
     `kind` is `reward`, or `default` for what `expire` supplies. An item that is refused leaves the others as
     they are: NotFoundError, DecisionVoidError, InvalidRewardError (outside of the tenant's range, or not
-    finite), ConflictError (the reward id was used for something else). The same reward again is answered as
+    finite), IdReusedError (the reward id was used for something else). The same reward again is answered as
     before. Raises StoreError when the database cannot do it.
     """
     prepared = [_check_form(request, kind) for request in requests]
@@ -197,8 +198,10 @@ def _apply(
 def _same_or_conflict(item: _Asked, known: Reward) -> Reward:
     if (known.decision_id, known.value) == (item.decision_id, item.value):
         return known
-    raise ConflictError(
+    raise IdReusedError(
         f"reward {item.reward_id!r} of tenant {item.tenant!r} is taken: stored {known.value!r} for decision "
         f"{known.decision_id!r}, now {item.value!r} for decision {item.decision_id!r}",
+        stored_fingerprint=request_fingerprint((known.decision_id, known.value)).hex(),
+        given_fingerprint=request_fingerprint((item.decision_id, item.value)).hex(),
         hint="a further reward of a decision needs a reward id of its own",
     )
