@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,6 +22,7 @@ from steersman.domain.states import State
 from steersman.errors import SteersmanError
 from steersman.settings import Settings
 from steersman.store.engine import Database
+from steersman.store.keys import ApiKey
 from steersman.store.tenants import Owner
 from steersman.usecases.apply import Applied, apply_file
 from steersman.usecases.bases import BaseBuild, Refresh, build_base, create_base, refresh
@@ -32,6 +33,7 @@ from steersman.usecases.expire import Expired, expire
 from steersman.usecases.explain import Explanation, explain
 from steersman.usecases.export import Exported, export
 from steersman.usecases.import_table import Imported, import_table
+from steersman.usecases.keys import SCOPES, IssuedKey, create_key, list_keys, revoke_key, rotate_key
 from steersman.usecases.migration_plan import MigrationPlan
 from steersman.usecases.reward import reward, reward_many
 from steersman.usecases.show import LearnedTable, show
@@ -198,6 +200,22 @@ class Steersman:
     def refresh(self, tenant: str) -> Refresh:
         """Let a tenant borrow anew from its base; see `steersman.usecases.bases.refresh`."""
         return refresh(self.database, tenant)
+
+    def create_key(self, tenant: str | None, *, name: str, scopes: Collection[str] = SCOPES) -> IssuedKey:
+        """Create a key of a tenant, or with None of an operator; see `steersman.usecases.keys.create_key`."""
+        return create_key(self.database, tenant=tenant, name=name, scopes=scopes)
+
+    def list_keys(self, tenant: str | None) -> list[ApiKey]:
+        """Return the keys of a tenant, or with None those of operators; see `steersman.usecases.keys.list_keys`."""
+        return list_keys(self.database, tenant)
+
+    def revoke_key(self, key_id: str) -> ApiKey:
+        """Let a key open nothing from now on; see `steersman.usecases.keys.revoke_key`."""
+        return revoke_key(self.database, key_id)
+
+    def rotate_key(self, key_id: str, *, overlap: float = 0.0) -> IssuedKey:
+        """Create a key that takes over from another; see `steersman.usecases.keys.rotate_key`."""
+        return rotate_key(self.database, key_id, overlap=overlap)
 
     def verify(self, tenant: str | None = None) -> Verification:
         """Recompute the logbook; see `steersman.usecases.verify.verify`."""

@@ -22,6 +22,7 @@ from steersman.library import Steersman
 from steersman.policies.arithmetic import draw_from_mixture
 from steersman.store.tables import metadata
 from steersman.usecases.export import export
+from steersman.usecases.keys import create_key
 from steersman.usecases.tenants import audit_trail, create_tenant, erase, list_tenants, retire, show_tenant
 from steersman.usecases.versions import freeze
 from tests.support.company import Company
@@ -48,6 +49,7 @@ def busy(company: Company) -> Company:
     company.reward(company.play("trade", 1, episode="deal"), 0.25)
     company.void(company.play("hold", metadata={"deal": 7}, reasons={"trade": "closed"}))
     freeze(company.library.database, company.name, "then")
+    create_key(company.library.database, tenant=company.name, name="backend")
     return company
 
 
@@ -176,6 +178,7 @@ def test_erasing_leaves_one_line_that_counts(busy: Company) -> None:
     counted = {
         # Cells: hold and trade in state 0, trade in state 1; as many again in the frozen version.
         "tenants": 1,
+        "api_keys": 1,
         "policy_versions": 2,
         "cells": 6,
         "opening_cells": 3,
@@ -183,7 +186,7 @@ def test_erasing_leaves_one_line_that_counts(busy: Company) -> None:
         "rewards": 2,
         "learning_steps": 1,
         "episodes": 1,
-        "audit": 3,
+        "audit": 4,
         "bases": 0,
         "state_heads": before["state_heads"],  # a server alone has these
     }
@@ -223,7 +226,7 @@ def test_an_export_holds_every_row_but_the_secret(busy: Company, tmp_path: Path)
         tables.setdefault(line["table"], []).append(line["row"])
     assert {name: len(found) for name, found in tables.items()} == done.rows
     for name, found in tables.items():
-        secret = {"secret"} if name == "tenants" else set()
+        secret = {"tenants": {"secret"}, "api_keys": {"digest"}}.get(name, set())
         assert set(found[0]) - {"draw"} == set(metadata.tables[name].columns.keys()) - secret
     assert show_tenant(database, busy.name).secret.hex() not in path.read_text()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Table, select
 
 from steersman.store.tables import (
+    api_keys,
     audit,
     cells,
     decisions,
@@ -25,6 +26,7 @@ __all__ = ["iterate_rows"]
 _PAGE = 2000
 _EXPORTED = (
     tenants,
+    api_keys,
     policy_versions,
     opening_cells,
     cells,
@@ -34,6 +36,7 @@ _EXPORTED = (
     episodes,
     audit,
 )
+_SECRET_COLUMNS = {"secret", "digest"}
 _JSON_COLUMNS = {
     "actions",
     "detail",
@@ -41,6 +44,7 @@ _JSON_COLUMNS = {
     "metadata",
     "provenance",
     "reasons",
+    "scopes",
     "seen",
     "settings",
     "spec",
@@ -51,8 +55,8 @@ _JSON_COLUMNS = {
 def iterate_rows(connection: Connection, tenant: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield (table, row) for every row of `tenant`, table by table and by primary key, ready for JSON.
 
-    Columns that hold JSON are decoded, bytes are hexadecimal. The secret is left out: who knows it can choose
-    decision ids that steer the draws.
+    Columns that hold JSON are decoded, bytes are hexadecimal. The secret is left out, since who knows it can choose
+    decision ids that steer the draws, and so are the digests of keys.
     """
     for table in _EXPORTED:
         for row in _rows_of(connection, table, tenant):
@@ -60,7 +64,7 @@ def iterate_rows(connection: Connection, tenant: str) -> Iterator[tuple[str, dic
 
 
 def _rows_of(connection: Connection, table: Table, tenant: str) -> Iterator[dict[str, Any]]:
-    columns = [column for column in table.columns if column.name != "secret"]
+    columns = [column for column in table.columns if column.name not in _SECRET_COLUMNS]
     query = select(*columns).where(table.c.tenant == tenant).order_by(*table.primary_key.columns)
     with connection.execute(query, execution_options={"yield_per": _PAGE}) as rows:
         for row in rows.mappings():

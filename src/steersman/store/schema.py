@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HEAD", "alembic_config", "current_revision", "ensure", "known_revisions", "upgrade"]
 
-HEAD = "0001"
+HEAD = "0002"
 """The revision that this release works with."""
 
 # Any number will do, as long as every process of this program takes the same lock.

@@ -1,5 +1,7 @@
 """The declared schema. Every primary key, unique constraint and index begins with the tenant.
 
+API keys alone are found by an id of their own, since the tenant is not known before its key is.
+
 Times are microseconds since 1970 (UTC) and booleans are 0 or 1, so that both databases hold the same numbers.
 Texts compare by their bytes on both ("C" collation). A base is kept like a tenant, as `@` and its name.
 """
@@ -26,6 +28,7 @@ from sqlalchemy import (
 
 __all__ = [
     "TENANT_TABLES",
+    "api_keys",
     "audit",
     "bases",
     "cells",
@@ -246,7 +249,24 @@ audit = _table(
     PrimaryKeyConstraint("tenant", "audit_id", name="pk_audit"),
 )
 
+api_keys = Table(
+    "api_keys",
+    metadata,
+    _text("key_id"),  # 12 hexadecimal digits
+    _text("tenant", nullable=True),  # NULL for a key of an operator
+    _text("scopes"),  # JSON list
+    _text("name"),  # for people
+    Column("digest", LargeBinary, nullable=False),  # SHA-256 of the key's text
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger),
+    Column("revoked_at", BigInteger),
+    Column("last_used_at", BigInteger),
+    PrimaryKeyConstraint("key_id", name="pk_api_keys"),
+    Index("ix_api_keys_tenant", "tenant", "key_id"),
+)
+
 TENANT_TABLES = (
+    api_keys,
     learning_steps,
     rewards,
     decisions,

@@ -1,0 +1,199 @@
+"""API keys: create, list, revoke, rotate, and find the one that a caller shows."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from steersman.domain.identifiers import check_finite, check_name, check_text
+from steersman.errors import ConflictError, InvalidInputError
+from steersman.store import audit, keys, tenants
+from steersman.store.clock import now
+from steersman.store.connection import Connection
+from steersman.store.engine import Database
+from steersman.store.keys import ApiKey
+
+__all__ = [
+    "MOST_OVERLAP",
+    "OPERATORS",
+    "SCOPES",
+    "IssuedKey",
+    "create_key",
+    "find_key",
+    "list_keys",
+    "note_use",
+    "revoke_key",
+    "rotate_key",
+]
+
+SCOPES = ("decide", "reward", "read", "manage")
+"""What a tenant's key can be allowed to do. An operator's may do all of it for every tenant, and more."""
+
+OPERATORS = "@"
+"""Where the audit trail of operators' keys is kept: no tenant or base can be called so."""
+
+MOST_OVERLAP = 365 * 86400.0
+"""The longest time in seconds for which a key that was rotated goes on."""
+
+_TEXT = re.compile(r"sk_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
+_KEY_ID = re.compile(r"[0-9a-f]{12}")
+_NO_DIGEST = bytes(32)
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedKey:
+    """A new key and its text, which is shown this once."""
+
+    key: ApiKey
+    text: str = field(repr=False)
+
+
+def create_key(
+    database: Database,
+    *,
+    tenant: str | None,
+    name: str,
+    scopes: Collection[str] = SCOPES,
+    actor: str = "library",
+) -> IssuedKey:
+    """Create a key of a tenant that may do what `scopes` names, or with `tenant` None one of an operator.
+
+    `name` is for people, at most 200 characters. The text of the answer cannot be had again. Raises NotFoundError,
+    or InvalidInputError for no or unknown scopes, and for an operator's key with less than all.
+    """
+    if tenant is not None:
+        check_name(tenant, what="tenant")
+    chosen = _check_scopes(scopes, whole=tenant is None)
+    check_text(name, what="name", at_most=200)
+    new = _New()
+
+    def work(connection: Connection) -> IssuedKey:
+        if tenant is not None:
+            tenants.get_tenant(connection, tenant)
+        return _insert_once(connection, new, ApiKey("", tenant, chosen, name, 0), actor=actor)
+
+    return database.run(work)
+
+
+def list_keys(database: Database, tenant: str | None) -> list[ApiKey]:
+    """Return the keys of a tenant, or with None those of operators, oldest first; raise NotFoundError."""
+    with database.snapshot() as connection:
+        if tenant is not None:
+            tenants.get_tenant(connection, tenant)
+        return keys.list_keys(connection, tenant)
+
+
+def revoke_key(database: Database, key_id: str, *, actor: str = "library") -> ApiKey:
+    """Let a key open nothing from now on and return it; again changes nothing. Raises NotFoundError."""
+    _check_key_id(key_id)
+
+    def work(connection: Connection) -> ApiKey:
+        key = keys.get_key(connection, key_id, lock=True)
+        if key.revoked_at is None:
+            keys.set_revoked(connection, key_id)
+            _write_line(connection, key, actor=actor, verb="revoke key", detail={})
+        return keys.get_key(connection, key_id)
+
+    return database.run(work)
+
+
+def rotate_key(database: Database, key_id: str, *, overlap: float = 0.0, actor: str = "library") -> IssuedKey:
+    """Create a key like another one, which ends `overlap` seconds from now unless it ends earlier already.
+
+    Raises NotFoundError, ConflictError for a key that has ended, InvalidInputError for an overlap that is negative
+    or longer than a year.
+    """
+    _check_key_id(key_id)
+    if not 0.0 <= check_finite(overlap, what="overlap") <= MOST_OVERLAP:
+        raise InvalidInputError(f"overlap: expected 0 to {MOST_OVERLAP:.0f} seconds, got {overlap!r}")
+    new = _New()
+
+    def work(connection: Connection) -> IssuedKey:
+        key = keys.get_key(connection, key_id, lock=True)
+        at = now()
+        if keys.find_stored_key(connection, new.key_id) is None:
+            if not key.is_valid(at):
+                raise ConflictError(
+                    f"key {key_id!r} has ended and has no successor", hint="create one: steersman keys create"
+                )
+            end = at + int(overlap * 1e6)
+            keys.set_expiry(connection, key_id, end if key.expires_at is None else min(end, key.expires_at))
+            _write_line(connection, key, actor=actor, verb="rotate key", detail={"successor": new.key_id})
+        return _insert_once(connection, new, key, actor=actor)
+
+    return database.run(work)
+
+
+def find_key(database: Database, text: str) -> ApiKey | None:
+    """Return the key whose text this is; None for a text that is no key, or of a key that has ended.
+
+    The key is looked up by its public part. Digests are compared in constant time, also where there is no such key.
+    """
+    form = _TEXT.fullmatch(text)
+    if form is None:
+        return None
+    with database.snapshot() as connection:
+        stored = keys.find_stored_key(connection, form[1])
+    same = hmac.compare_digest(_digest(text), _NO_DIGEST if stored is None else stored.digest)
+    return stored.key if stored is not None and same and stored.key.is_valid(now()) else None
+
+
+def note_use(database: Database, uses: Mapping[str, int]) -> None:
+    """Record when keys (by id) were used last, in microseconds since 1970; an older time changes nothing."""
+    database.run(lambda connection: keys.note_use(connection, uses))
+
+
+class _New:
+    """The id of a new key and its text, of which 256 bits are random and secret; made before the transaction."""
+
+    def __init__(self) -> None:
+        self.key_id = secrets.token_hex(6)
+        self.text = f"sk_{self.key_id}_{secrets.token_urlsafe(32)}"
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("ascii")).digest()
+
+
+def _insert_once(connection: Connection, new: _New, like: ApiKey, *, actor: str) -> IssuedKey:
+    """Insert a key with the owner, scopes and name of `like`, unless the try before did: its COMMIT may be lost."""
+    digest = _digest(new.text)
+    known = keys.find_stored_key(connection, new.key_id)
+    if known is None:
+        keys.insert_key(
+            connection, new.key_id, tenant=like.tenant, scopes=like.scopes, name=like.name, digest=digest
+        )
+        key = keys.get_key(connection, new.key_id)
+        detail = {"scopes": list(key.scopes), "name": key.name}
+        _write_line(connection, key, actor=actor, verb="create key", detail=detail)
+        return IssuedKey(key, new.text)
+    if known.digest != digest:
+        raise ConflictError(f"the id {new.key_id!r} of the new key is taken", hint="call again")
+    return IssuedKey(known.key, new.text)
+
+
+def _write_line(
+    connection: Connection, key: ApiKey, *, actor: str, verb: str, detail: Mapping[str, object]
+) -> None:
+    owner = OPERATORS if key.tenant is None else key.tenant
+    audit.write_line(connection, owner, actor=actor, verb=verb, detail={"key": key.key_id, **detail})
+
+
+def _check_scopes(scopes: Collection[str], *, whole: bool) -> tuple[str, ...]:
+    """Return the scopes in their order; raise InvalidInputError."""
+    given = [scopes] if isinstance(scopes, str) else list(scopes)
+    chosen = tuple(scope for scope in SCOPES if scope in given)
+    if not chosen or len(chosen) != len(given):
+        raise InvalidInputError(f"scopes: expected some of {list(SCOPES)}, each once, got {given!r}")
+    if whole and chosen != SCOPES:
+        raise InvalidInputError(f"scopes: expected all of them for an operator's key, got {given!r}")
+    return chosen
+
+
+def _check_key_id(key_id: str) -> None:
+    if not _KEY_ID.fullmatch(key_id):
+        raise InvalidInputError(f"key: expected the 12 hexadecimal digits of its id, got {key_id!r}")
