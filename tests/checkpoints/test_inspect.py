@@ -42,4 +42,4 @@ def test_a_person_reads_it_in_lines(tmp_path: Path) -> None:
         "    least: -1",
         "    most: 1",
     ]
-    assert all(len(line) <= 110 for line in lines)
+    assert all(len(line) <= 80 for line in lines)

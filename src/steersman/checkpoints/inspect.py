@@ -11,7 +11,7 @@ from steersman.checkpoints.format import LoadedCheckpoint
 
 __all__ = ["checkpoint_facts", "describe_checkpoint"]
 
-_WIDTH = 110
+_WIDTH = 80
 
 
 def checkpoint_facts(loaded: LoadedCheckpoint) -> dict[str, Any]:

@@ -10,7 +10,19 @@ from typing import Annotated, Any
 import typer
 
 from steersman import __version__
-from steersman.cli import base, database, decisions, demo, episodes, fit, health, tenants, versions
+from steersman.cli import (
+    base,
+    checkpoint,
+    database,
+    decisions,
+    demo,
+    episodes,
+    fit,
+    health,
+    rows,
+    tenants,
+    versions,
+)
 from steersman.errors import InvalidInputError, SteersmanError
 
 __all__ = ["app", "main", "root"]
@@ -39,6 +51,8 @@ app.add_typer(episodes.app, name="episodes")
 app.add_typer(versions.app, name="versions")
 app.add_typer(base.app, name="base")
 app.command("fit", cls=fit.FitCommand)(fit.fit_command)
+app.add_typer(rows.app, name="rows")
+app.add_typer(checkpoint.app, name="checkpoint")
 app.command("verify")(health.verify_command)
 app.command("doctor")(health.doctor_command)
 app.add_typer(database.app, name="db")

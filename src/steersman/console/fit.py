@@ -28,7 +28,7 @@ def fit_parts(report: FitReport) -> list[RenderableType]:
     """Return what was fitted and written, the evidence in tables, and the verdict in plain words."""
     parts: list[RenderableType] = [_fit_facts(report)]
     if report.evidence is not None:
-        parts += [_evidence_table(report.evidence), *_gap(report.evidence)]
+        parts += [_evidence_table(report.evidence), _gap(report.evidence)]
     if report.cross_validation is not None:
         parts += [_folds_table(report.cross_validation)]
     if report.cross_validation is not None and report.cross_validation.parted:
@@ -85,13 +85,17 @@ def _judged(row: Judged, evidence: Evidence) -> list[str | Text]:
     return [Text(cell, style="bold" if row is evidence.policy else "") for cell in cells]
 
 
-def _gap(evidence: Evidence) -> list[RenderableType]:
-    best = evidence.best_fixed
-    first = f"best fixed action by the training scenes: {best.name}, regret {number(best.regret)}"
-    if evidence.gap_closed is None:
-        return [f"{first}; nothing to gain on it"]
-    interval = f" {_between(evidence.gap_closed_interval)}" if evidence.gap_closed_interval else ""
-    return [f"{first}; gap closed: {number(evidence.gap_closed)}{interval}"]
+def _gap(evidence: Evidence) -> Table:
+    best, interval = evidence.best_fixed, evidence.gap_closed_interval
+    closed = "none, as there is no gap"
+    if evidence.gap_closed is not None:
+        closed = number(evidence.gap_closed) + (f", {_between(interval)}" if interval else "")
+    pairs = {
+        "best fixed action by the training scenes": f"{best.name}, regret {number(best.regret)}",
+        "by the held-out scenes themselves": f"{evidence.hindsight.name}, {number(evidence.hindsight.regret)}",
+        "gap closed, of the regret of the first": closed,
+    }
+    return facts("Beside playing one action", pairs)
 
 
 def _folds_table(folds: CrossValidation) -> Table:

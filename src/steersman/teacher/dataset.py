@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby, islice
 from pathlib import Path
@@ -111,12 +111,18 @@ def load_teacher_rows(paths: Paths) -> tuple[TeacherRow, ...]:
 
 
 def merged_rows(
-    readers: Iterable[RowReader], index: RowIndex, bindings: BindingCheck
+    readers: Sequence[RowReader],
+    index: RowIndex,
+    bindings: BindingCheck,
+    *,
+    progress: Progress | None = None,
 ) -> Iterator[tuple[Collection, int, CheckedRow]]:
     """Yield the rows of `readers`, with their numbers, that are not in `index` yet, which takes them in.
 
     Raises InvalidRowError as `load_teacher_dataset` does.
     """
+    total = sum(reader.collection.source.size for reader in readers)
+    before = 0
     for reader in readers:
         collection = reader.collection
         path = str(collection.source.path)
@@ -130,6 +136,11 @@ def merged_rows(
             for position, (number, row) in enumerate(block):
                 if fresh is None or fresh[position]:
                     yield collection, number, row
+            if progress is not None:
+                progress(before + reader.bytes_read, total)
+        before += reader.bytes_read
+        if progress is not None:
+            progress(before, total)
 
 
 def _provenance_of(row: NumberedRow) -> Provenance:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from steersman.errors import InvalidInputError
 from steersman.teacher.binding import BindingCheck
-from steersman.teacher.dataset import merged_rows
+from steersman.teacher.dataset import Progress, merged_rows
 from steersman.teacher.index import RowIndex
 from steersman.teacher.profiles import Encoder, RowProfile
 from steersman.teacher.reading import RowReader, find_collections
@@ -23,6 +23,7 @@ from steersman.teacher.sources import Paths, find_sources
 __all__ = ["ActionSummary", "Disagreement", "RowsInspection", "inspect_rows"]
 
 _MOST_PLACES = 5
+_NEAR = 1e-4  # the tolerance that a fit has by default
 # Collectors may have computed in float32, whose steps are 6e-8 apart, over some thousand additions.
 _RELATIVE, _ABSOLUTE = 1e-5, 1e-6
 
@@ -60,6 +61,7 @@ class RowsInspection:
     actions: tuple[ActionSummary, ...]  # [A], catalogue order
     constant_features: tuple[str, ...]  # the same in every row
     missing_features: Mapping[str, int]  # nullable feature to rows without it, where there are any
+    near_ties: int  # rows whose feasible advantages differ by at most 1e-4: there the choice hardly matters
     advantages: Disagreement  # with the mean feasible loss minus the action's loss
     skew: Disagreement | None  # features with the encoded control input; None where the profile cannot encode
     not_encodable: Disagreement | None  # control inputs that cannot be encoded
@@ -72,8 +74,8 @@ class RowsInspection:
         return asdict(self)
 
 
-def inspect_rows(paths: Paths) -> RowsInspection:
-    """Read the rows of `paths` and tell what is in them.
+def inspect_rows(paths: Paths, *, progress: Progress | None = None) -> RowsInspection:
+    """Read the rows of `paths` and tell what is in them; `progress` is told bytes read and bytes in all.
 
     Raises InvalidRowError under the rules of `load_teacher_dataset`.
     """
@@ -81,7 +83,7 @@ def inspect_rows(paths: Paths) -> RowsInspection:
     profile = readers[0].collection.profile
     index, bindings = RowIndex(), BindingCheck(profile)
     tally = _Tally(profile)
-    for collection, number, row in merged_rows(readers, index, bindings):
+    for collection, number, row in merged_rows(readers, index, bindings, progress=progress):
         tally.add(row, f"{collection.source.path}:{number}")
     return RowsInspection(
         profile=profile.name,
@@ -93,6 +95,7 @@ def inspect_rows(paths: Paths) -> RowsInspection:
         actions=tally.actions(),
         constant_features=tally.constant_features(),
         missing_features=tally.missing_features(),
+        near_ties=tally.near_ties,
         advantages=tally.advantages.result(),
         skew=tally.skew.result() if profile.encode else None,
         not_encodable=tally.not_encodable.result() if profile.encode else None,
@@ -127,6 +130,7 @@ class _Tally:
         size, actions = len(profile.features), len(profile.catalogue)
         self.scenes: Counter[str] = Counter()
         self.episodes: set[str] = set()
+        self.near_ties = 0
         self._missing = np.zeros(size, dtype=np.int64)  # [D] rows
         self.advantages, self.skew, self.not_encodable = _Findings(), _Findings(), _Findings()
         self._least, self._most = np.full(size, np.inf), np.full(size, -np.inf)  # [D]
@@ -149,6 +153,7 @@ class _Tally:
         self._least, self._most = np.fmin(self._least, features), np.fmax(self._most, features)
         self._feasible += feasible
         self._best += advantages == advantages[feasible].max()
+        self.near_ties += bool(np.ptp(advantages[feasible]) <= _NEAR)
         self._sums += np.where(feasible, [advantages, costs], 0.0)
         expected = losses[feasible].mean() - losses[feasible]
         off = _differences(advantages[feasible], expected)

@@ -12,7 +12,7 @@ from steersman.domain.canonical import canonical_json
 from steersman.errors import InvalidInputError
 from steersman.files import check_absent, new_file
 from steersman.teacher.binding import BindingCheck, find_metadata
-from steersman.teacher.dataset import merged_rows
+from steersman.teacher.dataset import Progress, merged_rows
 from steersman.teacher.index import RowIndex
 from steersman.teacher.parquet import write_parquet
 from steersman.teacher.profiles import BUILT_IN, RowProfile
@@ -66,12 +66,12 @@ def convert_rows(source: Path, output: Path) -> WrittenRows:
     return WrittenRows(output, sidecar, rows, 0, hash_file(output), None)
 
 
-def merge_rows(paths: Paths, output: Path) -> WrittenRows:
+def merge_rows(paths: Paths, output: Path, *, progress: Progress | None = None) -> WrittenRows:
     """Write the distinct rows of `paths` to `output`, as JSON lines or Parquet by its suffix, in reading order.
 
-    The binding that they share goes to `<stem>.metadata.json`. Raises InvalidRowError under the rules of
-    `load_teacher_dataset`, OutputExistsError for an output that is there, and InvalidInputError for one that has
-    another suffix or cannot be written.
+    The binding that they share goes to `<stem>.metadata.json`; `progress` is told bytes read and bytes in all.
+    Raises InvalidRowError under the rules of `load_teacher_dataset`, OutputExistsError for an output that is there,
+    and InvalidInputError for one that has another suffix or cannot be written.
     """
     _check_suffix(output)
     sidecar = _sidecar(output)
@@ -79,7 +79,9 @@ def merge_rows(paths: Paths, output: Path) -> WrittenRows:
     readers = [RowReader(collection) for collection in find_collections(find_sources(paths))]
     profile = readers[0].collection.profile
     index, bindings = RowIndex(), BindingCheck(profile)
-    rows = _write_rows((row for _, _, row in merged_rows(readers, index, bindings)), output)
+    rows = _write_rows(
+        (row for _, _, row in merged_rows(readers, index, bindings, progress=progress)), output
+    )
     _write_metadata(sidecar, canonical_json(_metadata(profile, bindings.binding)).encode("ascii") + b"\n")
     dataset_hash = index.dataset_hash(bindings.binding)
     return WrittenRows(output, sidecar, rows, index.duplicates, hash_file(output), dataset_hash)
