@@ -1,5 +1,6 @@
 """Steersman learns which action to play and keeps a logbook that proves why."""
 
+from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,11 @@ from steersman.errors import SteersmanError
 
 if TYPE_CHECKING:
     from steersman.library import Steersman
+    from steersman.teacher.dataset import TeacherDataset, load_teacher_dataset, load_teacher_rows
+    from steersman.teacher.rows import TeacherRow, parse_teacher_row
+    from steersman.teacher.split import split_scene_ids
+    from steersman.training.fit import PolicyFitResult, fit_action_policy, load_init_policy
+    from steersman.usecases.load_policy import load_policy
 
 __version__ = version("steersman")
 
@@ -20,6 +26,7 @@ __all__ = [
     "DecideRequest",
     "Decision",
     "Factor",
+    "PolicyFitResult",
     "PolicySettings",
     "Prior",
     "Reward",
@@ -27,14 +34,35 @@ __all__ = [
     "StateSpace",
     "Steersman",
     "SteersmanError",
+    "TeacherDataset",
+    "TeacherRow",
     "TenantSpec",
+    "fit_action_policy",
+    "load_init_policy",
+    "load_policy",
+    "load_teacher_dataset",
+    "load_teacher_rows",
+    "parse_teacher_row",
+    "split_scene_ids",
 ]
+
+# What brings a database, PyTorch or Parquet along is imported when it is asked for.
+_LATER = {
+    "Steersman": "library",
+    "PolicyFitResult": "training.fit",
+    "TeacherDataset": "teacher.dataset",
+    "TeacherRow": "teacher.rows",
+    "fit_action_policy": "training.fit",
+    "load_init_policy": "training.fit",
+    "load_policy": "usecases.load_policy",
+    "load_teacher_dataset": "teacher.dataset",
+    "load_teacher_rows": "teacher.dataset",
+    "parse_teacher_row": "teacher.rows",
+    "split_scene_ids": "teacher.split",
+}
 
 
 def __getattr__(name: str) -> Any:
-    # The library brings the database along, which a program that only plays a fitted policy does not need.
-    if name == "Steersman":
-        from steersman.library import Steersman
-
-        return Steersman
+    if name in _LATER:
+        return getattr(import_module(f"steersman.{_LATER[name]}"), name)
     raise AttributeError(f"module 'steersman' has no attribute {name!r}")
