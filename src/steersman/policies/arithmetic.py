@@ -49,12 +49,11 @@ def ucb_bonuses(evidence: Sequence[float], scale: float) -> list[float]:
     UCB1 (Auer, Cesa-Bianchi, Fischer 2002, figure 1) has scale sqrt(2) for rewards in [0, 1]; `scale` is
     c times the width of the reward range. Fractional evidence can sum to less than 1: ln N counts as 0 then.
     """
-    log_total = _log_evidence(evidence)
+    log_total = _log_of(fsum(evidence))
     return [scale * sqrt(log_total / n) for n in evidence]
 
 
-def _log_evidence(evidence: Sequence[float]) -> float:
-    total = fsum(evidence)
+def _log_of(total: float) -> float:
     return log(total) if total > 1.0 else 0.0
 
 
@@ -65,8 +64,12 @@ def greedy_by_ucb(
 
     `q`, `visits`, `borrowed`: [F]; evidence is visits + borrowed, and the score is q plus the bonus.
     """
-    evidence = list(map(add, visits, borrowed)) if any(borrowed) else visits
-    log_total = _log_evidence(evidence)
+    if any(borrowed):
+        evidence: Sequence[float] = list(map(add, visits, borrowed))
+        log_total = _log_of(fsum(evidence))
+    else:
+        evidence = visits
+        log_total = _log_of(float(sum(visits)))  # whole numbers add up exactly, in a fifth of the time
     try:
         return maximisers([value + scale * sqrt(log_total / n) for value, n in zip(q, evidence, strict=True)])
     except ZeroDivisionError:
