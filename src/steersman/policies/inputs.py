@@ -71,10 +71,8 @@ class FeatureScaling:
 
     def normalise(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the normalised inputs of many rows: [N, D] float32 -> [N, D + R + K] float32."""
-        inputs = self.inputs_of_rows(features)
-        normalised: NDArray[np.float32] = (inputs - self.input_mean(np.float32)) / self.input_scale(
-            np.float32
-        )
+        normalised: NDArray[np.float32] = self.inputs_of_rows(features) - self.input_mean(np.float32)
+        normalised /= self.input_scale(np.float32)  # in place: the rows may be most of the memory
         return normalised
 
     def input_mean(self, dtype: type[np.floating[Any]] = np.float64) -> NDArray[Any]:
