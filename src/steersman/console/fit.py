@@ -108,7 +108,7 @@ def _folds_table(folds: CrossValidation) -> Table:
             _between(found.gap_closed_interval),
             found.verdict,
         ]
-        for name, found in (("whole scenes", folds.by_scene), ("rows at random", folds.at_random))
+        for name, found in (("by scene", folds.by_scene), ("at random", folds.at_random))
     ]
     columns = ["held out", "regret", "fixed", "gap closed", "95 % interval", "verdict"]
     return grid(f"Cross-validation in {folds.folds} folds", columns, rows, numbers=columns[1:5])
