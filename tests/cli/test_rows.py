@@ -11,6 +11,7 @@ import pytest
 from steersman.teacher.dataset import load_teacher_dataset
 from steersman.teacher.streaming_scene import encode
 from tests.cli.conftest import Ask, Run
+from tests.integrations.test_aslib import write_scenario
 from tests.teacher.making import BINDING, complete_control, declared_metadata, make_row, write_rows
 from tests.teacher.test_binding import declared_row
 
@@ -117,3 +118,30 @@ def test_a_malformed_row_is_named_and_no_output_is_touched(verb: str, run: Run, 
     assert (done.returncode, done.stdout) == (2, "")
     assert f"{tmp_path / 'rows.jsonl'}:2: " in done.stderr
     assert not list(tmp_path.glob("made/*"))
+
+
+def test_a_scenario_of_algorithm_selection_becomes_rows_that_can_be_fitted(
+    ask: Ask, run: Run, tmp_path: Path
+) -> None:
+    write_scenario(tmp_path / "toy")
+    text = 'instance_id,family\n"a, the first",letters\nb,letters\nd,others\n'
+    (tmp_path / "families.csv").write_text(text)
+    written = ask("rows", "from-aslib", "toy", "--output", "rows")
+    # Of four instances c is presolved.
+    assert (written["output"], written["rows"], written["actions"], written["presolved"]) == ("rows", 3, 2, 1)
+    found = ask("rows", "inspect", "rows")
+    assert found["rows"] == 3
+    assert all(scene.startswith("fold-") for scene in found["scenes"])
+    shown = run(
+        "rows", "from-aslib", "toy", "--output", "logged", "--families", "families.csv", "--log"
+    ).stdout
+    assert "Scenario crafted" in shown
+    again = ask("rows", "inspect", "logged")
+    assert again["scenes"] == {"letters": 2, "others": 1}
+    assert again["binding"]["loss"] == "ln(1 + PAR10)"
+    assert run("rows", "from-aslib", "toy", "--output", "rows").returncode == 1
+    done = run("rows", "from-aslib", "nowhere", "--output", "more")
+    assert (done.returncode, (tmp_path / "more").exists()) == (2, False)
+    assert "nowhere: expected a folder with" in done.stderr
+    fitted = ask("fit", "--teacher", "logged", "--output", "policy.safetensors", "--epochs", "2")
+    assert fitted["training_scene_count"] == 1

@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import RenderableType
 
 from steersman.cli.common import JsonFlag, answer
 from steersman.cli.progress import watching
 from steersman.console import rows as looks
+from steersman.console.grid import facts
+from steersman.integrations.aslib.rows import ScenarioRows, convert_scenario
 from steersman.teacher.dataset import Progress
 from steersman.teacher.inspection import inspect_rows
 from steersman.teacher.merging import convert_rows, merge_rows
 
-__all__ = ["app", "convert_command", "inspect_command", "merge_command"]
+__all__ = ["app", "convert_command", "from_aslib_command", "inspect_command", "merge_command"]
 
 app = typer.Typer(no_args_is_help=True, help="Look into teacher rows, convert and merge them.")
 
@@ -49,6 +52,37 @@ def merge_command(paths: _Paths, output: _Output, as_json: JsonFlag = False) -> 
     with _reading(quiet=as_json) as progress:
         written = merge_rows(paths, output, progress=progress)
     answer(written, as_json=as_json, render=lambda: looks.written_facts(written))
+
+
+@app.command("from-aslib")
+def from_aslib_command(
+    scenario: Annotated[Path, typer.Argument(help="The folder of an ASlib scenario.")],
+    output: Annotated[Path, typer.Option(help="The folder for rows.jsonl and metadata.json.")],
+    families: Annotated[
+        Path | None,
+        typer.Option(
+            help="A CSV file with the columns instance_id and family. [default: scenes are the official folds]"
+        ),
+    ] = None,
+    log: Annotated[bool, typer.Option("--log", help="Take the logarithm of runtimes as loss.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Turn a scenario of algorithm selection into teacher rows: an action for each algorithm."""
+    written = convert_scenario(scenario, output, families=families, log_scale=log)
+    answer(written, as_json=as_json, render=lambda: _scenario_facts(written))
+
+
+def _scenario_facts(written: ScenarioRows) -> RenderableType:
+    counts = {
+        "rows": written.rows,
+        "scenes": written.scenes,
+        "actions": written.actions,
+        "features": written.features,
+        "presolved, left out": written.presolved,
+        "solved by no algorithm": written.unsolved,
+    }
+    shown = {name: f"{value:,}" for name, value in counts.items()}
+    return facts(f"Scenario {written.scenario_id}", shown | {"folder": str(written.output)})
 
 
 @contextmanager
