@@ -14,6 +14,14 @@ from steersman.errors import InvalidInputError
 __all__ = ["Settings"]
 
 _PREFIX = "STEERSMAN_"
+_BOUNDS = {
+    "pool_size": (1, 1000, "connections"),
+    "body_limit": (1024, 2**30, "bytes"),
+    "queue_limit": (1, 10**6, "items"),
+    "key_rate": (0.01, 1e9, "requests a second"),
+    "key_in_flight": (1, 10**6, "requests"),
+}
+_CHOICES = {"commit": ["thread", "inline"], "log_requests": ["all", "some", "none"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +31,31 @@ class Settings:
     database_url: str = "steersman.db"  # a file, sqlite:///file, or postgresql://...
     patience: float = 30.0  # seconds to wait for a busy or restarting database
     pool_size: int = 16  # connections to a server that one process may hold
+    operator_url: str = (
+        ""  # where the service looks keys up and runs operators' calls; as database_url when empty
+    )
+    body_limit: int = 1_048_576  # bytes of a request to the service
+    queue_limit: int = (
+        4096  # decides, rewards or closes that wait in one process; beyond, they are refused with 503
+    )
+    key_rate: float = (
+        10_000.0  # requests a second of one key to one process, of :batch each item; beyond, 429
+    )
+    key_in_flight: int = 1000  # requests of one key that one process answers at a time; beyond, 429
+    commit: str = "thread"  # where the service commits: thread, or inline for the event loop itself
+    log_requests: str = "some"  # requests the service logs: all, some (what fails or is not hot), or none
 
     def __post_init__(self) -> None:
         """Check the bounds; raise InvalidInputError."""
+        for name, (low, high, unit) in _BOUNDS.items():
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise InvalidInputError(f"{name}: expected {low} to {high:,} {unit}, got {value}")
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise InvalidInputError(f"{name}: expected one of {choices}, got {getattr(self, name)!r}")
         if not 0 < self.patience <= 3600:
             raise InvalidInputError(f"patience: expected above 0 to 3600 seconds, got {self.patience}")
-        if not 1 <= self.pool_size <= 1000:
-            raise InvalidInputError(f"pool_size: expected 1 to 1000 connections, got {self.pool_size}")
 
     @classmethod
     def read(cls, environment: Mapping[str, str] | None = None) -> Settings:

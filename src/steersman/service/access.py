@@ -1,0 +1,201 @@
+"""Who calls, and what they may do: API keys, their scopes and their limits."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from steersman.domain.identifiers import check_name
+from steersman.errors import (
+    ForbiddenError,
+    InvalidInputError,
+    NotFoundError,
+    OverloadedError,
+    RateLimitedError,
+    UnauthorizedError,
+)
+from steersman.settings import Settings
+from steersman.store.clock import now
+from steersman.store.engine import Database
+from steersman.usecases.keys import find_key, note_use
+
+__all__ = ["LONGEST_TRUST", "Access", "Keyring"]
+
+LONGEST_TRUST = 1.0
+"""Seconds for which a key is taken to be what the database said of it; so long a revoked one may go on."""
+
+_RENEWED_AFTER = 0.5 * LONGEST_TRUST  # by a look-up in the background, so that a busy key never waits for one
+_FORM = re.compile(rb"[Bb]earer +(sk_[0-9a-f]{12}_[A-Za-z0-9_-]{43}) *\Z")
+_MOST_KEYS = 10_000  # that are remembered
+_MOST_ASKED = 500  # look-ups that are under way
+_RETRY_IN_FLIGHT = 1.0  # seconds
+
+
+class _Limits:
+    """How often, and how much at once, one key asks; of one event loop, so nothing is locked."""
+
+    __slots__ = ("_in_flight", "_most_in_flight", "_rate", "_room", "_stamp")
+
+    def __init__(self, settings: Settings) -> None:
+        """Start with room for the requests of one second."""
+        self._rate = settings.key_rate
+        self._room = max(1.0, settings.key_rate)
+        self._stamp = time.monotonic()
+        self._in_flight = 0
+        self._most_in_flight = settings.key_in_flight
+
+    def enter(self, at: float) -> None:
+        """Count a request that begins at a monotonic time; raise RateLimitedError where that is too much."""
+        if self._in_flight >= self._most_in_flight:
+            raise RateLimitedError(
+                f"the key has {self._in_flight} requests under way, as many as it may",
+                retry_after=_RETRY_IN_FLIGHT,
+            )
+        self._room = min(max(1.0, self._rate), self._room + (at - self._stamp) * self._rate)
+        self._stamp = at
+        if self._room < 1.0:
+            raise RateLimitedError(
+                f"the key asks more than {self._rate:g} times a second",
+                retry_after=(1.0 - self._room) / self._rate,
+            )
+        self._room -= 1.0
+        self._in_flight += 1
+
+    def charge(self, more: int) -> None:
+        """Count the further items of a list; later requests wait until they are worked off."""
+        self._room -= more
+
+    def leave(self) -> None:
+        """Count the end of a request."""
+        self._in_flight -= 1
+
+
+class Access:
+    """A key that was found, as it may be used until `until`, a monotonic time."""
+
+    __slots__ = ("key_id", "limits", "renew_at", "scopes", "tenant", "until", "used_at")
+
+    def __init__(
+        self, key_id: str, tenant: str | None, scopes: frozenset[str], limits: _Limits, found_at: float
+    ) -> None:
+        """Take what the database said of a key at a monotonic time."""
+        self.key_id = key_id
+        self.tenant = tenant
+        self.scopes = scopes
+        self.limits = limits
+        self.renew_at = found_at + _RENEWED_AFTER
+        self.until = found_at + LONGEST_TRUST
+        self.used_at = 0  # microseconds since 1970, UTC
+
+    @property
+    def actor(self) -> str:
+        """Who the audit trail names for a change made with this key."""
+        return f"key:{self.key_id}"
+
+    def require(self, scope: str) -> None:
+        """Raise ForbiddenError unless the key has `scope`; `operator` is that of operators' keys alone."""
+        if self.tenant is None or scope in self.scopes:
+            return
+        wanted = "an operator's key" if scope == "operator" else f"a key with the scope {scope!r}"
+        raise ForbiddenError(f"expected {wanted}", scope=scope)
+
+    def tenant_of(self, given: str | None) -> str:
+        """Return the tenant that a call is about, where it names `given`.
+
+        Of a tenant's key, any other one is answered as one that does not exist. Raises NotFoundError, or
+        InvalidInputError for a name that none has, or where an operator names none.
+        """
+        if given is None:
+            if self.tenant is None:
+                raise InvalidInputError("tenant: expected one, since the key is an operator's")
+            return self.tenant
+        if given == self.tenant:
+            return given
+        check_name(given, what="tenant")
+        if self.tenant is not None:
+            raise NotFoundError(f"there is no tenant {given!r}", hint="see: steersman tenant list")
+        return given
+
+
+class Keyring:
+    """The keys in use: each look-up is trusted for at most a second, and made once for all who wait for it."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        """Take the database that keys are looked up in."""
+        self._database = database
+        self._settings = settings
+        self._found: dict[bytes, Access] = {}
+        self._limits: dict[str, _Limits] = {}
+        self._asking: dict[bytes, asyncio.Task[Access]] = {}
+        self._used: dict[str, int] = {}
+        self._executor = ThreadPoolExecutor(2, thread_name_prefix="steersman-keys")
+
+    def fresh(self, header: bytes, at: float) -> Access | None:
+        """Return what is known of an Authorization header at a monotonic time; None where that is to be asked."""
+        access = self._found.get(header)
+        if access is None or at >= access.until:
+            return None
+        if at >= access.renew_at and header not in self._asking:
+            access.renew_at = access.until
+            self._ask(header)
+        return access
+
+    async def find(self, header: bytes) -> Access:
+        """Return what the database says of an Authorization header; raise UnauthorizedError or StoreError."""
+        task = self._asking.get(header)
+        if task is None:
+            if len(self._asking) >= _MOST_ASKED:
+                raise OverloadedError("too many keys are being looked up", retry_after=_RETRY_IN_FLIGHT)
+            task = self._ask(header)
+        # Whoever waits may go away; the look-up is for the others as well.
+        return await asyncio.shield(task)
+
+    def _ask(self, header: bytes) -> asyncio.Task[Access]:
+        task = asyncio.ensure_future(self._look_up(header))
+        self._asking[header] = task
+        task.add_done_callback(lambda done: self._answered(header, done))
+        return task
+
+    def _answered(self, header: bytes, task: asyncio.Task[Access]) -> None:
+        self._asking.pop(header, None)
+        if not task.cancelled() and isinstance(task.exception(), UnauthorizedError):
+            self._found.pop(header, None)
+
+    async def _look_up(self, header: bytes) -> Access:
+        form = _FORM.match(header)
+        if form is None:
+            raise UnauthorizedError(
+                "expected the header 'Authorization: Bearer KEY'"
+                if not header
+                else "expected 'Bearer ' and a key",
+                hint="a key is made with: steersman keys create",
+            )
+        at = time.monotonic()
+        loop = asyncio.get_running_loop()
+        key = await loop.run_in_executor(self._executor, find_key, self._database, form[1].decode())
+        if key is None:
+            raise UnauthorizedError("the key is not known, or not valid any more")
+        limits = self._limits.get(key.key_id)
+        if limits is None:
+            if len(self._limits) >= _MOST_KEYS:
+                self._limits.clear()
+            limits = self._limits[key.key_id] = _Limits(self._settings)
+        access = Access(key.key_id, key.tenant, frozenset(key.scopes), limits, at)
+        if len(self._found) >= _MOST_KEYS:
+            self._found.clear()
+        self._found[header] = access
+        self._used[key.key_id] = now()
+        return access
+
+    async def note_uses(self) -> None:
+        """Record when keys were used since this was called last; raise StoreError."""
+        used, self._used = self._used, {}
+        if used:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._executor, note_use, self._database, used)
+
+    def close(self) -> None:
+        """Wait for look-ups under way."""
+        self._executor.shutdown()

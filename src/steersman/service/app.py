@@ -1,0 +1,85 @@
+"""The service as one ASGI application: hot routes first, FastAPI for the rest."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from steersman.service.core import Service
+from steersman.service.exchange import JSON_TYPE, Exchange, Receive, Scope, Send
+from steersman.service.hot import HotRoute, HotRoutes
+from steersman.service.logs import Log
+from steersman.service.metrics import Metrics
+from steersman.service.problems import HttpRefusalError
+from steersman.settings import Settings
+
+__all__ = ["App", "create_app"]
+
+
+def create_app() -> App:
+    """Return the application as the settings have it; `uvicorn --factory` calls this in each worker."""
+    return App(Settings.read())
+
+
+class App:
+    """The ASGI application; the databases are opened when the server starts it."""
+
+    def __init__(self, settings: Settings, *, log_to: TextIO | None = None) -> None:
+        """Take the settings, and where to log (default: the standard error)."""
+        self._settings = settings
+        self._log = Log(settings.log_requests, log_to)
+        self._service: Service | None = None
+        self._hot: HotRoutes | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or see the server's start and end."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        if scope["type"] != "http" or self._service is None or self._hot is None:
+            return
+        exchange = Exchange(self._service, scope)
+        route = self._hot.find(scope)
+        if route is not None:
+            await self._answer_hot(route, exchange, scope, receive, send)
+        else:
+            await self._answer_rest(exchange, scope, receive, send)
+
+    async def _answer_hot(
+        self, route: HotRoute, exchange: Exchange, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        status, headers = 200, [JSON_TYPE]
+        try:
+            body = await route.answer(exchange, scope, receive)
+        except Exception as error:  # noqa: BLE001  (every error is an answer)
+            status, headers, body = exchange.refusal(error)
+        await _send(send, exchange, status, headers, body)
+        exchange.finish(route.path, status, hot=True)
+
+    async def _answer_rest(self, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
+        status, headers, body = exchange.refusal(HttpRefusalError(404, "no-such-route", "there is no such route"))
+        await _send(send, exchange, status, headers, body)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            self._service = Service(self._settings, log=self._log, metrics=Metrics())
+            self._hot = HotRoutes(self._service)
+        except Exception as error:  # noqa: BLE001  (the server is told, and ends)
+            await send({"type": "lifespan.startup.failed", "message": f"{type(error).__name__}: {error}"})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self._service.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+async def _send(
+    send: Send, exchange: Exchange, status: int, headers: list[tuple[bytes, bytes]], body: bytes
+) -> None:
+    headers = [
+        *headers,
+        (b"content-length", str(len(body)).encode()),
+        (b"x-request-id", exchange.request_id.encode()),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

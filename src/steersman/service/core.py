@@ -1,0 +1,87 @@
+"""What every request of one process shares: databases, keys, queues, metrics and the log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from steersman.errors import StoreError
+from steersman.service.access import Keyring
+from steersman.service.gather import Committer, Gatherer, InlineCommitter, ThreadCommitter
+from steersman.service.logs import Log
+from steersman.service.metrics import Metrics
+from steersman.settings import Settings
+from steersman.store.engine import Database
+from steersman.usecases.close_episode import close_many
+from steersman.usecases.decide import decide_many
+from steersman.usecases.reward import reward_many
+
+__all__ = ["Service"]
+
+_NOTED_EVERY = 10.0  # seconds between two writes of when keys were used
+
+
+class Service:
+    """One process of the service, within a running event loop."""
+
+    def __init__(self, settings: Settings, *, log: Log, metrics: Metrics) -> None:
+        """Open the databases and start the writers; raise as `Database.open` does."""
+        self.settings = settings
+        self.log = log
+        self.metrics = metrics
+        self.serving = Database.open(settings=settings)
+        own = settings.operator_url and settings.operator_url != settings.database_url
+        self.operators = Database.open(settings.operator_url, settings=settings) if own else self.serving
+        self.keyring = Keyring(self.operators, settings)
+        self.draining = False
+        self._committers: list[Committer] = []
+        loop = asyncio.get_running_loop()
+        # SQLite has one writer at a time, so all verbs wait in one line; a server has a line for each.
+        shared = self._committer(loop) if self.serving.dialect == "sqlite" else None
+        self.decides = self._gatherer("decide", decide_many, shared or self._committer(loop))
+        self.rewards = self._gatherer("reward", reward_many, shared or self._committer(loop))
+        self.closes = self._gatherer("close", close_many, shared or self._committer(loop))
+        self._noting = loop.create_task(self._note_uses())
+
+    async def close(self) -> None:
+        """Commit what waits, then close everything."""
+        self.draining = True
+        for gatherer in (self.decides, self.rewards, self.closes):
+            await gatherer.drain()
+        self._noting.cancel()
+        await self._note_once()
+        for committer in self._committers:
+            committer.close()
+        self.keyring.close()
+        self.operators.close()
+        self.serving.close()
+
+    def _committer(self, loop: asyncio.AbstractEventLoop) -> Committer:
+        made: Committer = InlineCommitter() if self.settings.commit == "inline" else ThreadCommitter(loop)
+        self._committers.append(made)
+        return made
+
+    def _gatherer(
+        self, verb: str, work: Callable[[Database, list[Any]], list[Any]], committer: Committer
+    ) -> Gatherer[Any, Any]:
+        made: Gatherer[Any, Any] = Gatherer(
+            partial(work, self.serving),
+            committer,
+            limit=self.settings.queue_limit,
+            observe=partial(self.metrics.committed, verb),
+        )
+        self.metrics.watch_queue(verb, lambda: made.depth)
+        return made
+
+    async def _note_uses(self) -> None:
+        while True:
+            await asyncio.sleep(_NOTED_EVERY)
+            await self._note_once()
+
+    async def _note_once(self) -> None:
+        try:
+            await self.keyring.note_uses()
+        except StoreError as error:  # when a key was used last is worth no failure
+            self.log.failure(error, request_id="")

@@ -1,0 +1,118 @@
+"""One request and its answer: its id, who asks, and what is counted and logged of it."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import msgspec
+
+from steersman.errors import SteersmanError, StoreError, UnauthorizedError
+from steersman.service.access import Access
+from steersman.service.core import Service
+from steersman.service.problems import HttpRefusalError, problem, problem_headers, status_of
+
+__all__ = ["JSON_TYPE", "Exchange", "Message", "Receive", "Scope", "Send", "read_body"]
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+JSON_TYPE = (b"content-type", b"application/json")
+
+_encode = msgspec.json.Encoder().encode
+_own_id = re.compile(rb"[A-Za-z0-9._-]{1,64}\Z").match
+_process = secrets.token_hex(6)
+_numbers = itertools.count(1)
+
+
+class Exchange:
+    """One request of the service."""
+
+    __slots__ = ("_header", "access", "request_id", "service", "started", "tenant")
+
+    def __init__(self, service: Service, scope: Scope) -> None:
+        """Take the request as it arrived; an `X-Request-Id` of 1 to 64 letters, digits, `.`, `_`, `-` is kept."""
+        self.service = service
+        self.started = time.monotonic()
+        self.access: Access | None = None
+        self.tenant: str | None = None
+        self._header: bytes | None = b""
+        given = b""
+        for name, value in scope["headers"]:
+            if name == b"authorization":
+                self._header = None if self._header else value  # two of them are none
+            elif name == b"x-request-id":
+                given = value
+        self.request_id = given.decode() if _own_id(given) else f"{_process}-{next(_numbers):x}"
+
+    async def admit(self, scope: str) -> Access:
+        """Return the key of the request, which has `scope`, and count it until `access.limits.leave()`.
+
+        Raises AccessError, or StoreError where it could not be looked up.
+        """
+        header = self._header
+        if header is None:
+            raise UnauthorizedError("expected one Authorization header")
+        keyring = self.service.keyring
+        access = keyring.fresh(header, self.started) or await keyring.find(header)
+        self.access = access
+        self.tenant = access.tenant
+        access.require(scope)
+        access.limits.enter(self.started)
+        return access
+
+    def refusal(self, error: Exception) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+        """Return status, headers and body for an error, and log what callers are not told."""
+        self._log_hidden(error)
+        return status_of(error), problem_headers(error), _encode(problem(error, self.request_id))
+
+    def item_problem(self, error: SteersmanError) -> bytes:
+        """Return the answer for one item of a list."""
+        self._log_hidden(error)
+        return _encode({"error": problem(error, self.request_id)})
+
+    def finish(self, route: str, status: int, *, hot: bool) -> None:
+        """Count and log the answer."""
+        seconds = time.monotonic() - self.started
+        self.service.metrics.answered(route, status, seconds)
+        if hot and status < 400 and self.service.settings.log_requests != "all":
+            return
+        self.service.log.request(
+            route=route,
+            status=status,
+            seconds=seconds,
+            request_id=self.request_id,
+            tenant=self.tenant,
+            key_id=self.access.key_id if self.access else None,
+            hot=hot,
+        )
+
+    def _log_hidden(self, error: Exception) -> None:
+        if isinstance(error, StoreError):
+            self.service.log.failure(error, request_id=self.request_id)
+        elif not isinstance(error, (SteersmanError, HttpRefusalError)):
+            self.service.log.defect(error, request_id=self.request_id)
+
+
+async def read_body(receive: Receive, limit: int) -> bytes:
+    """Return the body of a request; raise HttpRefusalError when it is longer than `limit` bytes or breaks off."""
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if message.get("more_body", False):
+        parts, size = [body], len(body)
+        while message.get("more_body", False) and size <= limit:
+            message = await receive()
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+        body = b"".join(parts)
+    if message["type"] == "http.disconnect":
+        raise HttpRefusalError(400, "incomplete-body", "the body breaks off")
+    if len(body) > limit:
+        raise HttpRefusalError(413, "body-too-large", f"expected at most {limit} bytes", {"connection": "close"})
+    return body

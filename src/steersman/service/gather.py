@@ -1,0 +1,195 @@
+"""Group commit: concurrent calls are gathered into one transaction, and answered when it is committed."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, Generic, Protocol, TypeVar
+
+from steersman.errors import OverloadedError, SteersmanError
+
+__all__ = ["Committer", "Gatherer", "InlineCommitter", "ThreadCommitter"]
+
+_Q = TypeVar("_Q")
+_A = TypeVar("_A")
+
+_MOST_GATHERED = 512  # items of one transaction; a list that is longer goes alone
+_RETRY_FULL = 1.0  # seconds
+
+_Done = Callable[[Any], None]
+
+
+class Committer(Protocol):
+    """Where transactions run: `run` calls `done` in the event loop with what `work` returned."""
+
+    def run(self, work: Callable[[], Any], done: _Done) -> None:
+        """Run `work`, which raises nothing, after what was handed in before; then call `done`."""
+        ...
+
+    def close(self) -> None:
+        """Wait for what was handed in."""
+        ...
+
+
+class InlineCommitter:
+    """Runs transactions in the event loop itself: no hand-over, and nothing else happens meanwhile."""
+
+    def run(self, work: Callable[[], Any], done: _Done) -> None:
+        """See `Committer`."""
+        done(work())
+
+    def close(self) -> None:
+        """Do nothing: nothing is ever under way."""
+
+
+class ThreadCommitter:
+    """Runs transactions in a thread of its own, one after the other."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Start the thread, which answers to `loop`."""
+        self._loop = loop
+        self._jobs: SimpleQueue[tuple[Callable[[], Any], _Done] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="steersman-commit", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Callable[[], Any], done: _Done) -> None:
+        """See `Committer`."""
+        self._jobs.put((work, done))
+
+    def close(self) -> None:
+        """See `Committer`."""
+        self._jobs.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            work, done = job
+            self._loop.call_soon_threadsafe(done, work())
+
+
+class _Entry(Generic[_Q, _A]):
+    """The items of one request, and where their answers go."""
+
+    __slots__ = ("future", "items")
+
+    def __init__(self, items: list[_Q], future: asyncio.Future[list[_A | SteersmanError]]) -> None:
+        self.items = items
+        self.future = future
+
+
+class Gatherer(Generic[_Q, _A]):
+    """Gathers the calls of one verb. When no transaction of it runs, one starts at once.
+
+    Otherwise the next takes whatever arrived meanwhile. All of it belongs to one event loop; `work` alone may run
+    elsewhere.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[list[_Q]], list[_A | SteersmanError]],
+        committer: Committer,
+        *,
+        limit: int,
+        observe: Callable[[list[_A | SteersmanError], float], None],
+    ) -> None:
+        """Take the use case for a list, where it runs, and how many items may wait at most.
+
+        `observe` is called in the event loop with the answers of each transaction and the seconds it took.
+        """
+        self._work = work
+        self._committer = committer
+        self._limit = limit
+        self._observe = observe
+        self._waiting: deque[_Entry[_Q, _A]] = deque()
+        self._depth = 0
+        self._busy = False
+        self._idle: asyncio.Future[None] | None = None
+
+    @property
+    def depth(self) -> int:
+        """How many items wait."""
+        return self._depth
+
+    def submit(self, items: list[_Q]) -> asyncio.Future[list[_A | SteersmanError]]:
+        """Return what will hold an answer for each of `items`, in order.
+
+        A future that is cancelled before its transaction starts takes its items with it; after that they are done
+        as a whole. Raises OverloadedError at once when too many wait. The future raises what `work` does.
+        """
+        if self._depth + len(items) > self._limit:
+            raise OverloadedError(
+                f"{self._depth} items wait to be committed, and {self._limit} may",
+                retry_after=_RETRY_FULL,
+            )
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[list[_A | SteersmanError]] = loop.create_future()
+        self._waiting.append(_Entry(items, future))
+        self._depth += len(items)
+        if not self._busy:
+            self._busy = True
+            # What else has arrived in this turn of the loop goes along.
+            loop.call_soon(self._start)
+        return future
+
+    async def drain(self) -> None:
+        """Wait until nothing waits or runs."""
+        while self._busy:
+            if self._idle is None:
+                self._idle = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._idle)
+
+    def _start(self) -> None:
+        entries: list[_Entry[_Q, _A]] = []
+        count = 0
+        while self._waiting and (not entries or count + len(self._waiting[0].items) <= _MOST_GATHERED):
+            entry = self._waiting.popleft()
+            self._depth -= len(entry.items)
+            if not entry.future.cancelled():
+                entries.append(entry)
+                count += len(entry.items)
+        if not entries:
+            self._busy = False
+            if self._idle is not None:
+                self._idle.set_result(None)
+                self._idle = None
+            return
+        started = time.monotonic()
+        self._committer.run(lambda: self._answer(entries), lambda done: self._deliver(entries, done, started))
+
+    def _answer(self, entries: list[_Entry[_Q, _A]]) -> list[list[_A | SteersmanError] | Exception]:
+        """Return for each entry its answers, or what was raised; the entries are one transaction."""
+        try:
+            answers = self._work([item for entry in entries for item in entry.items])
+        except SteersmanError as error:
+            return [error for _ in entries]
+        except Exception as error:  # noqa: BLE001  (a defect that one item meets shall not reach the others)
+            return [error] if len(entries) == 1 else [self._answer([entry])[0] for entry in entries]
+        found: list[list[_A | SteersmanError] | Exception] = []
+        position = 0
+        for entry in entries:
+            found.append(answers[position : position + len(entry.items)])
+            position += len(entry.items)
+        return found
+
+    def _deliver(
+        self,
+        entries: list[_Entry[_Q, _A]],
+        found: list[list[_A | SteersmanError] | Exception],
+        started: float,
+    ) -> None:
+        for entry, answers in zip(entries, found, strict=True):
+            if entry.future.cancelled():
+                continue
+            if isinstance(answers, Exception):
+                entry.future.set_exception(answers)
+            else:
+                entry.future.set_result(answers)
+        self._observe(
+            [item for answers in found if isinstance(answers, list) for item in answers],
+            time.monotonic() - started,
+        )
+        asyncio.get_running_loop().call_soon(self._start)

@@ -1,0 +1,63 @@
+"""The log: one JSON object a line, with request id and tenant; no secrets, no bodies."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+import msgspec
+
+__all__ = ["Log"]
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Log:
+    """Writes lines to a stream, the standard error by default."""
+
+    def __init__(self, requests: str = "some", stream: TextIO | None = None) -> None:
+        """Take which `requests` to log: all, some (what fails or is not hot), or none."""
+        self._requests = requests
+        self._stream = sys.stderr if stream is None else stream
+
+    def line(self, event: str, **facts: Any) -> None:
+        """Write one line."""
+        body = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **facts}
+        self._stream.write(_encode(body).decode() + "\n")
+        self._stream.flush()
+
+    def request(
+        self,
+        *,
+        route: str,
+        status: int,
+        seconds: float,
+        request_id: str,
+        tenant: str | None,
+        key_id: str | None,
+        hot: bool,
+    ) -> None:
+        """Write the line of a request, where it is one that is to be logged."""
+        if self._requests == "none" or (self._requests == "some" and hot and status < 400):
+            return
+        self.line(
+            "request",
+            route=route,
+            status=status,
+            milliseconds=round(seconds * 1e3, 3),
+            request_id=request_id,
+            tenant=tenant,
+            key=key_id,
+        )
+
+    def defect(self, error: BaseException, *, request_id: str) -> None:
+        """Write what is no answer of ours: an error that nobody expected, with where it came from."""
+        places = [f"{f.filename}:{f.lineno} {f.name}" for f in traceback.extract_tb(error.__traceback__)]
+        # What it says may quote what a caller sent, so its kind and place must do.
+        self.line("defect", request_id=request_id, error=type(error).__name__, where=places[-8:])
+
+    def failure(self, error: Exception, *, request_id: str) -> None:
+        """Write what the database said, which callers are not told."""
+        self.line("store", request_id=request_id, error=type(error).__name__, message=str(error))

@@ -1,0 +1,126 @@
+"""Errors as problem documents (RFC 9457): a stable code and a status for every class of the tree."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from steersman import errors
+from steersman.errors import SteersmanError, StoreError
+
+__all__ = ["PROBLEM_TYPE", "STATUS", "HttpRefusalError", "code_of", "problem", "problem_headers", "status_of"]
+
+PROBLEM_TYPE = b"application/problem+json"
+
+STATUS: dict[type[SteersmanError], int] = {
+    errors.SteersmanError: 500,
+    errors.InvalidInputError: 400,
+    errors.InvalidActionError: 400,
+    errors.InvalidStateError: 400,
+    errors.InvalidRewardError: 400,
+    errors.InvalidSpecError: 400,
+    errors.InvalidTableError: 400,
+    errors.InvalidRowError: 400,
+    errors.InvalidCheckpointError: 400,
+    errors.BindingMismatchError: 400,
+    errors.NotFoundError: 404,
+    errors.AccessError: 403,
+    errors.UnauthorizedError: 401,
+    errors.ForbiddenError: 403,
+    errors.RateLimitedError: 429,
+    errors.OverloadedError: 503,
+    errors.ConflictError: 409,
+    errors.IdReusedError: 422,
+    errors.ArchivedError: 410,
+    errors.EpisodeClosedError: 409,
+    errors.DecisionVoidError: 409,
+    errors.DecisionLearnedError: 409,
+    errors.TenantRetiredError: 409,
+    errors.OutputExistsError: 409,
+    errors.StoreError: 500,
+    errors.StoreUnavailableError: 503,
+    errors.StoreFullError: 507,
+    errors.StoreCorruptError: 500,
+    errors.SchemaError: 503,
+    errors.UnsupportedStoreError: 500,
+    errors.FitError: 500,
+    errors.DeviceUnavailableError: 500,
+    errors.MissingExtraError: 501,
+}
+"""The status of each class."""
+
+_COMMON = {"message", "where", "hint"}
+_RETRY_STORE = 1.0  # seconds after which a database that was not there may be back
+_encode = msgspec.json.Encoder().encode
+
+
+class HttpRefusalError(Exception):
+    """What only HTTP can be wrong about: no such route, method, or size of a body."""
+
+    def __init__(self, status: int, code: str, detail: str, headers: dict[str, str] | None = None) -> None:
+        """Take the status, a stable code, what to tell, and headers that the status calls for."""
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.headers = headers or {}
+
+
+def code_of(kind: type[SteersmanError]) -> str:
+    """Return the stable code of a class: `IdReusedError` is `id-reused`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", kind.__name__.removesuffix("Error")).lower()
+
+
+def status_of(error: Exception) -> int:
+    """Return the HTTP status of an error; 500 for one that is none of ours, which is a defect."""
+    if isinstance(error, HttpRefusalError):
+        return error.status
+    return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 500)
+
+
+def problem(error: Exception, request_id: str) -> dict[str, Any]:
+    """Return the problem document of an error.
+
+    What a database said names hosts, users and statements; it goes to the log alone, and so does a defect.
+    """
+    status = status_of(error)
+    if isinstance(error, HttpRefusalError):
+        title, code, detail = HTTPStatus(status).phrase, error.code, str(error)
+    elif isinstance(error, SteersmanError):
+        title, code, detail = inspect.getdoc(type(error)) or "", code_of(type(error)), error.message
+        detail = f"{error.where}: {detail}" if error.where else detail
+        if isinstance(error, StoreError):
+            detail = title
+    else:
+        title, code, detail = "This is a defect of Steersman.", "internal", "see the log under the request id"
+    document: dict[str, Any] = {
+        "type": f"urn:steersman:problem:{code}",
+        "title": title,
+        "status": status,
+        "code": code,
+        "detail": detail,
+        "request_id": request_id,
+    }
+    if isinstance(error, SteersmanError):
+        document |= {name: value for name, value in vars(error).items() if name not in _COMMON}
+        if error.hint and not isinstance(error, StoreError):
+            document["hint"] = error.hint
+    return document
+
+
+def problem_headers(error: Exception) -> list[tuple[bytes, bytes]]:
+    """Return the headers that an error's status calls for."""
+    headers = [(b"content-type", PROBLEM_TYPE)]
+    if isinstance(error, HttpRefusalError):
+        headers += [(name.encode(), value.encode()) for name, value in error.headers.items()]
+    if isinstance(error, errors.UnauthorizedError):
+        headers.append((b"www-authenticate", b'Bearer realm="steersman"'))
+    after = _RETRY_STORE if isinstance(error, errors.StoreUnavailableError) else None
+    after = getattr(error, "retry_after", after)
+    if after is not None:
+        headers.append((b"retry-after", str(max(1, math.ceil(after))).encode()))
+    return headers

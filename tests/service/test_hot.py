@@ -1,0 +1,59 @@
+"""The hot routes, as a user meets them."""
+
+from __future__ import annotations
+
+from tests.support.served import Caller, Server
+
+
+def test_decide_reward_and_close(company: Caller, server: Server) -> None:
+    asked = {"state": 1, "episode": "deal/1", "decision_id": "d-1", "metadata": {"round": 1}}
+    decided = company.post("/v1/decide", asked)
+    assert decided.status_code == 200, decided.text
+    assert decided.headers["content-type"] == "application/json"
+    decision = decided.json()
+    assert (decision["tenant"], decision["decision_id"], decision["version"]) == (company.tenant, "d-1", 1)
+    # Both actions are untried, so each is played with probability 1/2.
+    assert decision["propensity"] == 0.5
+    assert decision["feasible"] == ["hold", "trade"]
+    assert "status" not in decision
+    rewarded = company.post("/v1/reward", {"decision_id": "d-1", "value": 1})
+    assert rewarded.status_code == 200
+    assert (rewarded.json()["reward_id"], rewarded.json()["value"], rewarded.json()["effect"]) == (
+        "d-1",
+        1.0,
+        "waits",
+    )
+    closed = company.post("/v1/episodes/deal%2F1/close", {"outcome": 0.0})
+    assert closed.status_code == 200
+    assert (closed.json()["episode"], closed.json()["learned"]) == ("deal/1", 1)
+    explained = server.library.explain(company.tenant or "", "d-1")
+    assert explained.decision.status == "learned"
+    assert company.post("/v1/decide", asked).content == decided.content
+
+
+def test_lists_answer_item_by_item(company: Caller) -> None:
+    items = [{"state": 0, "decision_id": "a"}, {"state": 7}, {"state": True}, {"state": 1, "tenant": "other"}]
+    answered = company.post("/v1/decide:batch", {"items": items})
+    assert answered.status_code == 200
+    first, *refused = answered.json()["items"]
+    assert first["decision_id"] == "a"
+    assert [item["error"]["code"] for item in refused] == ["invalid-state", "invalid-input", "not-found"]
+    rewards = [{"decision_id": "a", "value": 0.5}, {"decision_id": "b", "value": 0.5}]
+    recorded = company.post("/v1/reward:batch", {"items": rewards}).json()["items"]
+    assert recorded[0]["effect"] == "learned"
+    assert recorded[1]["error"]["code"] == "not-found"
+    company.post("/v1/decide", {"state": 0, "episode": "e"})
+    closes = [{"episode": "e", "outcome": 0.25}, {"episode": "none"}]
+    closed = company.post("/v1/episodes/close:batch", {"items": closes}).json()["items"]
+    assert (closed[0]["learned"], closed[1]["error"]["status"]) == (1, 404)
+
+
+def test_an_id_with_other_content_is_refused_with_both_fingerprints(company: Caller) -> None:
+    company.post("/v1/decide", {"state": 0, "decision_id": "d"})
+    refused = company.post("/v1/decide", {"state": 1, "decision_id": "d"})
+    assert refused.status_code == 422
+    assert refused.headers["content-type"] == "application/problem+json"
+    problem = refused.json()
+    assert problem["code"] == "id-reused"
+    assert len({problem["stored_fingerprint"], problem["given_fingerprint"]}) == 2
+    assert refused.headers["x-request-id"] == problem["request_id"]
