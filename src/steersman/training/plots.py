@@ -95,7 +95,7 @@ def draw_predictions(result: PolicyFitResult) -> bytes:
         if label == "predicted" and len(shown):
             ends = [min(true.min(), predicted.min()), max(true.max(), predicted.max())]
             panel.plot(ends, ends, color=_GREY, linewidth=0.8)
-        panel.set_title(_short(action, 22), fontsize=8)
+        panel.set_title(_short(action, 20), fontsize=8)
         panel.tick_params(labelsize=7)
     figure.supxlabel("true advantage" if not result.cost_weight else "true advantage less costs", fontsize=9)
     figure.supylabel(label, fontsize=9)
@@ -103,10 +103,14 @@ def draw_predictions(result: PolicyFitResult) -> bytes:
 
 
 def draw_confusion(result: PolicyFitResult) -> bytes:
-    """Return how often each action was chosen where each was best: shares of held-out rows by best action."""
+    """Return how often each action was chosen where each was best: shares of held-out rows by best action.
+
+    Where several are best within the tie tolerance, the chosen one among them counts as the best.
+    """
     rows = result.heldout
     chosen = choices(result.policy.batch_values(rows.features), rows.feasible)
-    best = choices(rows.gains, rows.feasible)
+    tied = regrets(rows.gains, rows.feasible, chosen) <= result.settings.tie_tolerance
+    best = np.where(tied, chosen, choices(rows.gains, rows.feasible))
     actions = [_short(action) for action in rows.catalogue.ids]
     counts = np.zeros((len(actions), len(actions)))
     np.add.at(counts, (best, chosen), 1.0)
@@ -145,7 +149,7 @@ def draw_scenes(result: PolicyFitResult) -> bytes:
     places = np.arange(len(order))
     best = _short(rows.catalogue.ids[ranking.best])
     axes.barh(places, means[0][order], color=_BLUE, height=0.6, label="policy")
-    axes.plot(means[1][order], places, "d", color=_RED, markersize=5, label=f"always {best}")
+    axes.plot(means[1][order], places, "d", color=_RED, markersize=5, label=f"always {best}", clip_on=False)
     axes.set_yticks(places, [_short(rows.scene_ids[present[scene]]) for scene in order], fontsize=8)
     axes.set_xlabel("mean regret")
     axes.set_xlim(left=0.0)

@@ -39,6 +39,7 @@ tr.policy td { font-weight: 600 } img { max-width: 100%; height: auto } .note { 
 div.wide { overflow-x: auto }
 @media (max-width: 34rem) {
   body { font-size: 13px; margin: 1rem auto } th, td { padding-right: .5rem } img { max-width: none; width: 44rem }
+  td:first-child { overflow-wrap: anywhere; min-width: 7rem }
 }
 """
 
