@@ -8,6 +8,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from steersman.domain.answers import (
+    ApiKey,
+    BaseBuild,
+    Checkup,
+    Erased,
+    Expired,
+    Explanation,
+    IssuedKey,
+    LearnedTable,
+    MigrationPlan,
+    Owner,
+    Refresh,
+    Verification,
+)
 from steersman.domain.records import (
     ClosedEpisode,
     CloseRequest,
@@ -22,31 +36,20 @@ from steersman.domain.states import State
 from steersman.errors import SteersmanError
 from steersman.settings import Settings
 from steersman.store.engine import Database
-from steersman.store.keys import ApiKey
-from steersman.store.tenants import Owner
 from steersman.usecases.apply import Applied, apply_file
-from steersman.usecases.bases import BaseBuild, Refresh, build_base, create_base, refresh
+from steersman.usecases.bases import build_base, create_base, refresh
 from steersman.usecases.close_episode import close_episode, close_many
 from steersman.usecases.decide import decide, decide_many
-from steersman.usecases.doctor import Checkup, doctor
-from steersman.usecases.expire import Expired, expire
-from steersman.usecases.explain import Explanation, explain
+from steersman.usecases.doctor import doctor
+from steersman.usecases.expire import expire
+from steersman.usecases.explain import explain
 from steersman.usecases.export import Exported, export
 from steersman.usecases.import_table import Imported, import_table
-from steersman.usecases.keys import SCOPES, IssuedKey, create_key, list_keys, revoke_key, rotate_key
-from steersman.usecases.migration_plan import MigrationPlan
+from steersman.usecases.keys import SCOPES, create_key, list_keys, revoke_key, rotate_key
 from steersman.usecases.reward import reward, reward_many
-from steersman.usecases.show import LearnedTable, show
-from steersman.usecases.tenants import (
-    Erased,
-    change_tenant,
-    create_tenant,
-    erase,
-    list_tenants,
-    retire,
-    show_tenant,
-)
-from steersman.usecases.verify import Verification, verify
+from steersman.usecases.show import show
+from steersman.usecases.tenants import change_tenant, create_tenant, erase, list_tenants, retire, show_tenant
+from steersman.usecases.verify import verify
 from steersman.usecases.versions import activate, freeze, list_versions, roll_back
 from steersman.usecases.void import void
 

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from steersman.domain.answers import Contribution
 
 from steersman.domain.records import Cell
 from steersman.errors import (
@@ -17,15 +18,7 @@ from steersman.errors import (
 )
 from steersman.library import Steersman
 from steersman.store.cells import iterate_cells
-from steersman.usecases.bases import (
-    Contribution,
-    build_base,
-    change_base,
-    create_base,
-    list_bases,
-    refresh,
-    show_base,
-)
+from steersman.usecases.bases import build_base, change_base, create_base, list_bases, refresh, show_base
 from steersman.usecases.migrate import migrate
 from steersman.usecases.tenants import audit_trail, change_tenant, erase, retire
 from steersman.usecases.verify import verify

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from sqlalchemy import text
+from steersman.domain.answers import Finding
 
 from steersman.domain.records import DecideRequest, Decision, RewardRequest
 from steersman.errors import NotFoundError
@@ -14,7 +15,6 @@ from steersman.store import backends
 from steersman.store.clock import now
 from steersman.usecases import doctor as doctor_module
 from steersman.usecases.doctor import doctor
-from steersman.usecases.symptoms import Finding
 
 SPEC = {
     "actions": {"firm": "Hold firm", "split": "Split the difference"},

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import pytest
+from steersman.domain.answers import Expired
 
 from steersman.domain.records import DecideRequest, Decision
 from steersman.errors import NotFoundError
 from steersman.library import Steersman
 from steersman.store.clock import now
-from steersman.usecases.expire import Expired, expire
+from steersman.usecases.expire import expire
 from tests.support.company import Company
 
 WAIT = {"reward_wait": 60, "default_reward": 0.25}

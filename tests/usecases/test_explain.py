@@ -6,10 +6,11 @@ import hashlib
 import math
 
 import pytest
+from steersman.domain.answers import ExplainedAction, Explanation
 
 from steersman.errors import NotFoundError
 from steersman.library import Steersman
-from steersman.usecases.explain import ExplainedAction, Explanation, explain, list_decisions
+from steersman.usecases.explain import explain, list_decisions
 from tests.support.company import Company
 
 

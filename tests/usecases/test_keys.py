@@ -11,6 +11,7 @@ from unittest import mock
 
 import pytest
 from sqlalchemy import select
+from steersman.domain.answers import IssuedKey
 
 from steersman.errors import ConflictError, InvalidInputError, NotFoundError
 from steersman.library import Steersman
@@ -21,7 +22,6 @@ from steersman.store.tables import api_keys
 from steersman.usecases.keys import (
     OPERATORS,
     SCOPES,
-    IssuedKey,
     create_key,
     find_key,
     list_keys,

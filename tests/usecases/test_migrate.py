@@ -8,12 +8,12 @@ from threading import Barrier
 from typing import Any
 
 import pytest
+from steersman.domain.answers import Fate, Group, MigrationPlan
 
 from steersman.domain.records import DecideRequest
 from steersman.errors import InvalidSpecError, NotFoundError, TenantRetiredError
 from steersman.library import Steersman
 from steersman.usecases.migrate import migrate
-from steersman.usecases.migration_plan import Fate, Group, MigrationPlan
 from steersman.usecases.tenants import audit_trail, change_tenant, retire, show_tenant
 from steersman.usecases.verify import verify
 from steersman.usecases.versions import list_versions

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from steersman.domain.answers import Group
 
 from steersman.domain.records import Cell, CellKey, PolicyVersion
 from steersman.domain.settings import TenantSpec
 from steersman.domain.states import Factor, StateSpace
-from steersman.usecases.migration_plan import Group, Tally, changed_parts, trace_moves
+from steersman.usecases.migration_plan import Tally, changed_parts, trace_moves
 from tests.support.lines import space, version
 
 STAGES = space(stage=["open", "late"])

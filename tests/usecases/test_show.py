@@ -5,10 +5,11 @@ from __future__ import annotations
 from uuid import uuid4
 
 import pytest
+from steersman.domain.answers import LearnedCell, LearnedTable
 
 from steersman.errors import NotFoundError
 from steersman.library import Steersman
-from steersman.usecases.show import LearnedCell, LearnedTable, show
+from steersman.usecases.show import show
 from tests.support.company import Company
 
 FACTORS = {"factors": [{"name": "stage", "values": ["open", "late"]}, {"name": "gap", "edges": [0.5]}]}

@@ -19,13 +19,13 @@ from typing import Any
 import pysqlite3
 import pytest
 from sqlalchemy import Column, Table, select, text, update
+from steersman.domain.answers import Difference
 
 from steersman.domain.records import CellKey, DecideRequest, Decision, LearningStep, RewardRequest
 from steersman.errors import NotFoundError, StoreCorruptError
 from steersman.library import Steersman
 from steersman.store import tables
 from steersman.store.engine import Database
-from steersman.usecases.findings import Difference
 from steersman.usecases.verify import verify
 from steersman.usecases.verify_cells import Fold, fold_step
 from tests.support.workload import Load

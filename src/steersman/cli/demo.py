@@ -16,7 +16,8 @@ from steersman.cli.common import DatabaseOption, JsonFlag, answer, counting, ope
 from steersman.console.grid import grid
 from steersman.console.health import verification_parts
 from steersman.console.plain import plain
-from steersman.usecases.verify import Verification, verify
+from steersman.domain.answers import Verification
+from steersman.usecases.verify import verify
 
 if TYPE_CHECKING:
     from steersman.integrations.negmas.results import NewcomerResult, TournamentResult

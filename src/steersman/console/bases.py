@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 
 from steersman.console.grid import facts, grid
-from steersman.usecases.bases import BaseBuild, Refresh
+from steersman.domain.answers import BaseBuild, Refresh
 
 __all__ = ["build_table", "refresh_facts"]
 

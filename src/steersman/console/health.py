@@ -7,9 +7,7 @@ from rich.text import Text
 
 from steersman.console.grid import grid
 from steersman.console.words import count
-from steersman.usecases.doctor import Checkup
-from steersman.usecases.findings import Difference
-from steersman.usecases.verify import Verification
+from steersman.domain.answers import Checkup, Difference, Verification
 
 __all__ = ["checkup_parts", "verification_parts"]
 

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from steersman.console.words import number
-from steersman.usecases.show import LearnedCell, LearnedState, LearnedTable
+from steersman.domain.answers import LearnedCell, LearnedState, LearnedTable
 
 __all__ = ["learned_parts"]
 

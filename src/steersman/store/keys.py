@@ -10,12 +10,12 @@ from typing import Any
 from sqlalchemy import BindParameter, Connection, bindparam, insert, or_, select, update
 from sqlalchemy import Row as SqlRow
 
+from steersman.domain.answers import ApiKey
 from steersman.errors import NotFoundError
 from steersman.store.clock import now
 from steersman.store.tables import api_keys
 
 __all__ = [
-    "ApiKey",
     "StoredKey",
     "find_stored_key",
     "get_key",
@@ -25,24 +25,6 @@ __all__ = [
     "set_expiry",
     "set_revoked",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class ApiKey:
-    """What is known of a key but its text; times are microseconds since 1970, UTC."""
-
-    key_id: str  # 12 hexadecimal digits, which the text of the key shows
-    tenant: str | None  # None for a key of an operator
-    scopes: tuple[str, ...]  # what it may do: some of decide, reward, read, manage
-    name: str  # for people
-    created_at: int
-    expires_at: int | None = None
-    revoked_at: int | None = None
-    last_used_at: int | None = None
-
-    def is_valid(self, at: int) -> bool:
-        """Return whether the key opens anything at the time `at`."""
-        return self.revoked_at is None and (self.expires_at is None or at < self.expires_at)
 
 
 @dataclass(frozen=True, slots=True)

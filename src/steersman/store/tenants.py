@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, insert, select, update
 from sqlalchemy import Row as SqlRow
 
+from steersman.domain.answers import Owner
 from steersman.domain.canonical import canonical_json
 from steersman.domain.settings import TenantSpec
 from steersman.errors import ConflictError, NotFoundError
@@ -17,7 +18,6 @@ from steersman.store.hot.text import TENANT_GATE, Row
 from steersman.store.tables import TENANT_TABLES, audit, bases, tenants
 
 __all__ = [
-    "Owner",
     "TenantHead",
     "base_owner",
     "count_rows",
@@ -46,29 +46,6 @@ class TenantHead:
     status: str  # active or retired
     active_version: int | None
     latest_version: int
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """A tenant, or a base (whose name begins with `@` here and which has no secret): an owner of versions."""
-
-    tenant: str
-    spec: TenantSpec
-    status: str  # active or retired
-    active_version: int | None
-    latest_version: int
-    created_at: int  # microseconds since 1970, UTC
-    secret: bytes = field(default=b"", repr=False)
-
-    @property
-    def is_base(self) -> bool:
-        """Whether this is a base."""
-        return self.tenant.startswith("@")
-
-    @property
-    def shown(self) -> str:
-        """What a message calls it."""
-        return f"base {self.tenant[1:]!r}" if self.is_base else f"tenant {self.tenant!r}"
 
 
 def base_owner(base: str) -> str:

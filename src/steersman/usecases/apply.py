@@ -8,6 +8,7 @@ from pathlib import Path
 
 import uuid_utils
 
+from steersman.domain.answers import MigrationPlan
 from steersman.errors import InvalidSpecError, TenantRetiredError
 from steersman.store import tenants
 from steersman.store.connection import Connection
@@ -15,7 +16,6 @@ from steersman.store.engine import Database
 from steersman.usecases.bases import change_base_within, create_base_within
 from steersman.usecases.declarations import Declarations, read_declarations
 from steersman.usecases.migrate import change_within
-from steersman.usecases.migration_plan import MigrationPlan
 from steersman.usecases.tenants import create_within, unchanged_plan
 
 __all__ = ["Applied", "apply_file"]

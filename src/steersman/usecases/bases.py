@@ -11,6 +11,7 @@ import numpy as np
 import uuid_utils
 from numpy.typing import NDArray
 
+from steersman.domain.answers import BaseBuild, Contribution, Owner, Refresh
 from steersman.domain.identifiers import check_name
 from steersman.domain.records import Cell, PolicyVersion
 from steersman.domain.settings import TenantSpec
@@ -18,7 +19,7 @@ from steersman.errors import ConflictError
 from steersman.store import audit, cells, tenants, versions
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
-from steersman.store.tenants import Owner, base_owner
+from steersman.store.tenants import base_owner
 from steersman.usecases.cell_table import CELL, add_tables, pack_cells, unpack_cells
 from steersman.usecases.declarations import read_base_spec
 from steersman.usecases.make_version import make_version, moved_cell
@@ -28,9 +29,6 @@ from steersman.usecases.start import borrowed_cells
 from steersman.usecases.versions import find_version
 
 __all__ = [
-    "BaseBuild",
-    "Contribution",
-    "Refresh",
     "build_base",
     "change_base",
     "change_base_within",
@@ -42,27 +40,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Contribution:
-    """What one tenant gave to a base, or why it gave nothing."""
-
-    tenant: str
-    version: int | None
-    cells: int
-    updates: int
-    skipped: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class BaseBuild:
-    """A version of a base, and what it was merged from."""
-
-    base: str
-    version: int
-    cells: int
-    contributions: tuple[Contribution, ...]  # by tenant
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Merged:
     """What tenants learned, merged for a base as it was then."""
@@ -70,19 +47,6 @@ class _Merged:
     base: Owner
     table: NDArray[Any]  # [n] of CELL
     contributions: tuple[Contribution, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Refresh:
-    """What a refresh did: untouched cells that are borrowed now, and those of before that are not any more."""
-
-    tenant: str
-    version: int  # the active one
-    made: bool  # False when the base had nothing new to lend
-    base_version: int
-    borrowed: int
-    dropped: int
-    kept: int  # with visits or updates
 
 
 def create_base(

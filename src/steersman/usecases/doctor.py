@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
+from steersman.domain.answers import Checkup, Finding, Owner
 from steersman.domain.records import Cell, Decision, PolicyVersion
 from steersman.errors import InvalidInputError, NotFoundError
 from steersman.policies.arithmetic import greedy_by_value, mixture
@@ -18,28 +19,14 @@ from steersman.store.clock import now
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
 from steersman.store.ledger import lenient_texts, misfits, owner_rows
-from steersman.store.tenants import Owner
 from steersman.usecases import symptoms
 from steersman.usecases.findings import UNREADABLE, printable
-from steersman.usecases.symptoms import ActionRate, Chances, Evidence, Finding, Ties
+from steersman.usecases.symptoms import ActionRate, Chances, Evidence, Ties
 
-__all__ = ["Checkup", "doctor"]
+__all__ = ["doctor"]
 
 _PATIENCE = 86_400.0  # seconds that a decision or episode may wait where the tenant says nothing
 _LOOKED_AT = 20_000  # decisions, for the rates of actions
-
-
-@dataclass(frozen=True, slots=True)
-class Checkup:
-    """What was looked at and what was found, the database's own first, then by tenant."""
-
-    tenants: int
-    findings: tuple[Finding, ...]
-
-    @property
-    def healthy(self) -> bool:
-        """Whether nothing was found."""
-        return not self.findings
 
 
 def doctor(database: Database, tenant: str | None = None, *, at: int | None = None) -> Checkup:

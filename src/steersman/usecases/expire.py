@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from steersman.domain.answers import Expired
 from steersman.domain.records import CloseRequest, RewardRequest
 from steersman.errors import ConflictError, DecisionVoidError, SteersmanError
 from steersman.store import tenants
@@ -15,18 +15,9 @@ from steersman.store.episodes import overdue_decisions, overdue_episodes
 from steersman.usecases.close_episode import close_many
 from steersman.usecases.reward import reward_many
 
-__all__ = ["Expired", "expire"]
+__all__ = ["expire"]
 
 _BATCH = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Expired:
-    """What was settled for a tenant."""
-
-    tenant: str
-    decisions: int  # given the default reward
-    episodes: int  # closed with it as their outcome
 
 
 def expire(database: Database, tenant: str, *, at: int | None = None) -> Expired:

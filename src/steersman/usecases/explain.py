@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from steersman.domain.records import CellKey, Decision, LearningStep, PolicyVersion, Reward
+from steersman.domain.answers import ExplainedAction, Explanation
+from steersman.domain.records import CellKey, Decision, LearningStep, PolicyVersion
 from steersman.policies.arithmetic import draw_uniform, mixture, ucb_bonuses
 from steersman.policies.tabular import greedy_in_row
 from steersman.store import decisions, tenants, versions
@@ -16,37 +16,7 @@ from steersman.store.rewards import rewards_of_decision
 from steersman.store.steps import steps_of_decision
 from steersman.usecases.ancestry import Ancestry
 
-__all__ = ["ExplainedAction", "Explanation", "explain", "list_decisions"]
-
-
-@dataclass(frozen=True, slots=True)
-class ExplainedAction:
-    """One action of the catalogue as a decision saw it; the numbers are None where it was not feasible."""
-
-    action: str
-    label: str
-    feasible: bool
-    reason: str | None  # why it was not, when the caller said
-    q: float | None = None
-    visits: int | None = None
-    updates: int | None = None
-    borrowed: float | None = None
-    bonus: float | None = None  # None also without exploration, and while one without evidence comes first
-    greedy: bool = False
-    probability: float | None = None
-    chosen: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """One decision, explained."""
-
-    decision: Decision
-    meaning: Mapping[str, str]  # of the state: factor to value
-    actions: tuple[ExplainedAction, ...]  # catalogue order
-    draw: float  # in [0, 1): where it falls among the summed probabilities decides
-    rewards: tuple[Reward, ...]
-    steps: tuple[LearningStep, ...]
+__all__ = ["explain", "list_decisions"]
 
 
 def explain(database: Database, tenant: str, decision_id: str) -> Explanation:

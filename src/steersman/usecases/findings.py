@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, TypeAlias
 
+from steersman.domain.answers import Difference
 from steersman.errors import InvalidInputError, NotFoundError
 from steersman.store.hot.text import Row
 from steersman.store.ledger import misfits
 from steersman.store.seals import seal
 
-__all__ = ["UNREADABLE", "Difference", "Findings", "Mismatch", "printable", "seal_mismatches", "unreadable"]
+__all__ = ["UNREADABLE", "Findings", "Mismatch", "printable", "seal_mismatches", "unreadable"]
 
 _KEPT = 1000
 
@@ -30,21 +31,6 @@ UNREADABLE = (
 
 Mismatch: TypeAlias = tuple[str, Any, Any]
 """(field, stored, rebuilt) of one thing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One field that is stored otherwise than the logbook rebuilds it."""
-
-    tenant: str  # a base has its @
-    subject: str  # decision, reward, step, cell, episode, version, tenant, table or file
-    record: str  # its id; of a step its number within the cell; empty for a cell
-    version: Any  # int, or None where it concerns no version; what is stored in its place is shown as it is
-    state: Any  # int or None, as the version
-    action: Any  # str or None, as the version
-    field: str
-    stored: Any  # bytes as hexadecimal digits, and what is no finite number as text
-    rebuilt: Any
 
 
 @dataclass(slots=True)

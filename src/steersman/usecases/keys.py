@@ -7,21 +7,19 @@ import hmac
 import re
 import secrets
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 
+from steersman.domain.answers import ApiKey, IssuedKey
 from steersman.domain.identifiers import check_finite, check_name, check_text
 from steersman.errors import ConflictError, InvalidInputError
 from steersman.store import audit, keys, tenants
 from steersman.store.clock import now
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
-from steersman.store.keys import ApiKey
 
 __all__ = [
     "MOST_OVERLAP",
     "OPERATORS",
     "SCOPES",
-    "IssuedKey",
     "create_key",
     "find_key",
     "list_keys",
@@ -42,14 +40,6 @@ MOST_OVERLAP = 365 * 86400.0
 _TEXT = re.compile(r"sk_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
 _KEY_ID = re.compile(r"[0-9a-f]{12}")
 _NO_DIGEST = bytes(32)
-
-
-@dataclass(frozen=True, slots=True)
-class IssuedKey:
-    """A new key and its text, which is shown this once."""
-
-    key: ApiKey
-    text: str = field(repr=False)
 
 
 def create_key(

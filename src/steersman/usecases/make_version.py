@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from steersman.domain.answers import Owner
 from steersman.domain.catalogue import ActionCatalogue
 from steersman.domain.records import Cell, CellKey, PolicyVersion
 from steersman.domain.settings import PolicySettings
@@ -13,7 +14,6 @@ from steersman.policies.tabular import UCBQTablePolicy
 from steersman.store import cells, tenants, versions
 from steersman.store.clock import now
 from steersman.store.connection import Connection
-from steersman.store.tenants import Owner
 
 __all__ = ["make_version", "moved_cell"]
 

@@ -9,16 +9,16 @@ from typing import Any, TypeAlias
 
 import uuid_utils
 
+from steersman.domain.answers import MigrationPlan, Owner
 from steersman.domain.records import Cell, PolicyVersion
 from steersman.domain.settings import TenantSpec
 from steersman.errors import TenantRetiredError
 from steersman.store import audit, cells, tenants, versions
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
-from steersman.store.tenants import Owner
 from steersman.usecases.declarations import check_base, read_spec
 from steersman.usecases.make_version import make_version, moved_cell
-from steersman.usecases.migration_plan import MigrationPlan, Moves, Tally, changed_parts, trace_moves
+from steersman.usecases.migration_plan import Moves, Tally, changed_parts, trace_moves
 
 __all__ = ["Change", "change_declaration", "change_within", "locked_tenant", "migrate", "not_retired"]
 

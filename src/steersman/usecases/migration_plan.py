@@ -9,55 +9,19 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from steersman.domain.answers import Fate, Group
 from steersman.domain.catalogue import ActionCatalogue
 from steersman.domain.records import Cell, PolicyVersion
 from steersman.domain.settings import TenantSpec
 from steersman.domain.states import StateSpace
 from steersman.usecases.lineage import trace_lineage
 
-__all__ = ["Fate", "Group", "MigrationPlan", "Moves", "Source", "Tally", "changed_parts", "trace_moves"]
+__all__ = ["Moves", "Source", "Tally", "changed_parts", "trace_moves"]
 
 _SHOWN = 20
 
 _Mask = NDArray[np.bool_]
 _Indices = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """How many things share a fate, and which: all action ids, or the first states or cells by their meaning."""
-
-    count: int = 0
-    shown: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Fate:
-    """What becomes of actions, states or cells; the groups do not overlap."""
-
-    kept: Group = Group()  # where they are
-    moved: Group = Group()  # kept, at another position or index
-    new: Group = Group()  # never known in this line of versions
-    parked: Group = Group()  # left behind in the active version
-    restored: Group = Group()  # back from an older ancestor
-
-
-@dataclass(frozen=True, slots=True)
-class MigrationPlan:
-    """What a changed declaration does, or did.
-
-    When it needs no new version, everything after `changed` is empty. A kept cell is a row with its four
-    numbers; `cells.new` counts every pair of state and action that nothing is known of.
-    """
-
-    tenant: str
-    before: int | None  # the active version until then; None when nothing was decided yet
-    version: int | None  # the one that was made; None for a dry run, or when none is needed
-    needs_version: bool
-    changed: tuple[str, ...]  # parts of the declaration: actions, labels, states, learning, ...
-    actions: Fate = Fate()
-    states: Fate = Fate()
-    cells: Fate = Fate()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

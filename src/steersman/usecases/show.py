@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from heapq import nlargest
 
+from steersman.domain.answers import LearnedCell, LearnedState, LearnedTable
 from steersman.domain.records import Cell, PolicyVersion
 from steersman.domain.settings import TenantSpec
 from steersman.policies.arithmetic import greedy_by_value
@@ -14,47 +14,7 @@ from steersman.store import cells, tenants
 from steersman.store.engine import Database
 from steersman.usecases.versions import find_version
 
-__all__ = ["LearnedCell", "LearnedState", "LearnedTable", "show"]
-
-
-@dataclass(frozen=True, slots=True)
-class LearnedCell:
-    """One cell, for reading."""
-
-    action: str
-    label: str
-    q: float
-    visits: int  # times chosen
-    updates: int  # times learned from
-    borrowed: float  # evidence it started with
-    greedy: bool  # played without exploration, when every action is feasible
-
-    @property
-    def tried(self) -> bool:
-        """Whether anything is known of it, by itself or borrowed."""
-        return bool(self.visits or self.updates or self.borrowed)
-
-
-@dataclass(frozen=True, slots=True)
-class LearnedState:
-    """One state by its meaning, with every action of the catalogue."""
-
-    state: int
-    meaning: str
-    evidence: float  # visits and borrowed evidence, summed
-    cells: tuple[LearnedCell, ...]  # catalogue order
-
-
-@dataclass(frozen=True, slots=True)
-class LearnedTable:
-    """What a version has learned: the states with the most evidence, and what is missing."""
-
-    tenant: str
-    version: int
-    states: tuple[LearnedState, ...]  # the most evidence first
-    known_states: int  # states with any evidence
-    all_states: int
-    never_tried: tuple[str, ...]  # labels of actions that were played in no state, whatever they borrowed
+__all__ = ["show"]
 
 
 def show(

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import uuid_utils
 
+from steersman.domain.answers import Owner
 from steersman.domain.records import Cell, CellKey, PolicyVersion
 from steersman.domain.settings import TenantSpec
 from steersman.store import audit, cells, tenants, versions
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
-from steersman.store.tenants import Owner
 from steersman.usecases.make_version import make_version
 
 __all__ = ["borrowed_cells", "start"]

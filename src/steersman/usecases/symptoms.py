@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
+from steersman.domain.answers import Finding
 from steersman.domain.settings import TenantSpec
 from steersman.store.health import EdgeCounts, Overdue
 
@@ -13,7 +14,6 @@ __all__ = [
     "ActionRate",
     "Chances",
     "Evidence",
-    "Finding",
     "Ties",
     "action_rates",
     "missing_rewards",
@@ -32,17 +32,6 @@ _RATE_VARIANCE = 10.0  # of a count, below which its distribution is too skewed 
 _EDGE_SHARE = 0.1
 _EDGE_COUNT = 20
 _SHOWN = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that is not as it should be, in words, and the command to go on with if there is one."""
-
-    severity: str  # problem, warning or note
-    code: str  # never-tried, ties, missing-rewards, action-rates, stale-episodes, reward-edges, ...
-    tenant: str | None  # None: the database
-    message: str
-    command: str | None
 
 
 @dataclass(frozen=True, slots=True)

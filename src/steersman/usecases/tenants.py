@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import uuid_utils
 
+from steersman.domain.answers import Erased, MigrationPlan, Owner
 from steersman.domain.identifiers import check_name
 from steersman.domain.settings import TenantSpec
 from steersman.errors import NotFoundError
@@ -16,13 +16,11 @@ from steersman.store import audit, tenants
 from steersman.store.audit import AuditLine
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
-from steersman.store.tenants import Owner
 from steersman.usecases.declarations import check_base, read_spec
 from steersman.usecases.migrate import change_declaration
-from steersman.usecases.migration_plan import MigrationPlan, changed_parts
+from steersman.usecases.migration_plan import changed_parts
 
 __all__ = [
-    "Erased",
     "audit_trail",
     "change_tenant",
     "create_tenant",
@@ -35,14 +33,6 @@ __all__ = [
 ]
 
 _SECTIONS = ("learning", "exploration")
-
-
-@dataclass(frozen=True, slots=True)
-class Erased:
-    """How many rows of a tenant there were, by table; the line of the audit that stays holds the same."""
-
-    tenant: str
-    rows: Mapping[str, int]
 
 
 def create_tenant(

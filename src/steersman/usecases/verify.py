@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
+from steersman.domain.answers import Owner, Verification
 from steersman.domain.records import PolicyVersion
 from steersman.errors import NotFoundError
 from steersman.store import tenants, versions
@@ -20,31 +20,15 @@ from steersman.store.ledger import (
     stranger_rows,
     version_rows,
 )
-from steersman.store.tenants import Owner
 from steersman.usecases.ancestry import Ancestry
-from steersman.usecases.findings import UNREADABLE, Difference, Findings, Mismatch, unreadable
+from steersman.usecases.findings import UNREADABLE, Findings, Mismatch, unreadable
 from steersman.usecases.verify_cells import verify_cells
 from steersman.usecases.verify_decisions import verify_decisions
 from steersman.usecases.verify_episodes import verify_episodes
 
-__all__ = ["Verification", "verify"]
+__all__ = ["verify"]
 
 _STRIDE = 500  # rows between two reports of progress
-
-
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """What was verified and what differs; an empty database is clean."""
-
-    owners: int  # tenants and bases
-    rows: int  # decisions, rewards, episodes, learning steps and cells
-    count: int  # of differences
-    differences: tuple[Difference, ...]  # the first thousand
-
-    @property
-    def clean(self) -> bool:
-        """Whether everything is as the logbook says."""
-        return self.count == 0
 
 
 def verify(

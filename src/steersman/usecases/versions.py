@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import uuid_utils
 
+from steersman.domain.answers import Owner
 from steersman.domain.identifiers import check_name
 from steersman.domain.records import Cell, PolicyVersion
 from steersman.domain.settings import TenantSpec
@@ -14,7 +15,6 @@ from steersman.errors import ConflictError, InvalidInputError, InvalidSpecError,
 from steersman.store import audit, cells, tenants, versions
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
-from steersman.store.tenants import Owner
 from steersman.usecases.make_version import make_version, moved_cell
 from steersman.usecases.migrate import locked_tenant
 
