@@ -88,7 +88,8 @@ def populate(database: Database) -> None:
         for state in range(STATES)
         for action in range(ACTIONS)
     ]
-    database.run_hot(lambda transaction: database.hot.write_cells(transaction.cursor, cells))
+    tenants = {cell[0] for cell in cells}
+    database.run_hot(lambda transaction: database.hot.write_cells(transaction.cursor, cells), tenants=tenants)
 
 
 def requests(generator: random.Random, length: int) -> list[DecideRequest]:

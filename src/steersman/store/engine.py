@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -17,6 +18,7 @@ from sqlalchemy import Connection, Engine, PoolProxiedConnection
 from steersman.errors import NotFoundError, SteersmanError
 from steersman.settings import Settings
 from steersman.store import forks, schema
+from steersman.store.access import admit, begin_admitting, check_owners
 from steersman.store.backends import begin_writing, engine_at
 from steersman.store.failures import is_transient, translated
 from steersman.store.hot import HotStatements, hot_statements
@@ -62,6 +64,7 @@ class Database:
         self._file = engine.url.database if engine.dialect.name == "sqlite" else None
         self._lock = threading.Lock()
         self._random = random.Random()
+        self.admitted: frozenset[str] | None = None
         forks.watch(self)
 
     @classmethod
@@ -113,6 +116,17 @@ class Database:
             finally:
                 engine.dispose()
 
+    def for_tenants(self, tenants: Iterable[str]) -> Self:
+        """Return a view for the length of a call: its transactions touch rows of these tenants and bases alone.
+
+        That is so on a server, for a role that row-level security holds (see `access`); of a view, the view is of
+        those that are in both. A base is named by `@` and its name. Raises InvalidInputError for what is no name.
+        """
+        view = copy.copy(self)
+        owners = check_owners(tenants)
+        view.admitted = owners if self.admitted is None else owners & self.admitted
+        return view
+
     @property
     def dialect(self) -> str:
         """`sqlite` or `postgresql`."""
@@ -127,6 +141,7 @@ class Database:
         """Yield a connection in a transaction that writes; commit at the end, roll back on any error."""
         forks.refuse_tainted(self._file)
         with translated(), self.engine.connect() as connection, _abandoning(connection), connection.begin():
+            self._admit_to(connection)
             yield connection
 
     @contextmanager
@@ -148,8 +163,12 @@ class Database:
 
         return self.patiently(once)
 
-    def run_hot(self, work: Callable[[HotTransaction], _T]) -> _T:
-        """Do as `run` does, on the driver's own connection: SQLAlchemy's transaction costs more than the work."""
+    def run_hot(self, work: Callable[[HotTransaction], _T], *, tenants: Iterable[str]) -> _T:
+        """Do as `run` does, on the driver's own connection: SQLAlchemy's transaction costs more than the work.
+
+        It touches the rows of `tenants` alone, of a view those that the view admits as well.
+        """
+        admitted = frozenset(tenants) if self.admitted is None else self.admitted.intersection(tenants)
 
         def once() -> _T:
             forks.refuse_tainted(self._file)
@@ -157,7 +176,7 @@ class Database:
                 raw = self.engine.raw_connection()
                 try:
                     driver: Any = raw.driver_connection
-                    self.begin_hot(driver)
+                    self.begin_hot(driver, admitted)
                     answer = work(HotTransaction(self.engine, raw, driver.cursor()))
                     self.commit_hot(driver)
                 except BaseException:
@@ -169,10 +188,12 @@ class Database:
 
         return self.patiently(once)
 
-    def begin_hot(self, driver: Any) -> None:
-        """Begin a transaction that writes, on the driver's own connection."""
+    def begin_hot(self, driver: Any, tenants: Iterable[str]) -> None:
+        """Begin a transaction of `tenants` that writes, on the driver's own connection."""
         if self._file is not None:
             begin_writing(driver, self.settings.patience)
+        else:
+            begin_admitting(driver, tenants)
 
     def commit_hot(self, driver: Any) -> None:
         """Commit the transaction of the driver's own connection."""
@@ -189,6 +210,10 @@ class Database:
                     raise
         raise AssertionError("a try returns or raises")
 
+    def _admit_to(self, connection: Connection) -> None:
+        if self.admitted is not None:
+            admit(connection, self.admitted)
+
     def _reader(self) -> Connection:
         """Return a connection that reads and has answered: one from the pool may be of a server that is gone."""
         options: dict[str, Any] = {"steersman_reads": True}
@@ -200,6 +225,7 @@ class Database:
             try:
                 connection.execution_options(**options).begin()
                 connection.exec_driver_sql("SELECT 1")
+                self._admit_to(connection)
             except BaseException:
                 connection.invalidate()
                 connection.close()

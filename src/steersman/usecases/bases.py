@@ -17,6 +17,7 @@ from steersman.domain.records import Cell, PolicyVersion
 from steersman.domain.settings import TenantSpec
 from steersman.errors import ConflictError
 from steersman.store import audit, cells, tenants, versions
+from steersman.store.access import admit
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
 from steersman.store.tenants import base_owner
@@ -258,6 +259,7 @@ def _base_to_borrow_from(connection: Connection, owner: Owner) -> Owner:
     name = owner.spec.base
     if name is None:
         raise ConflictError(f"tenant {owner.tenant!r} names no base to refresh from")
+    admit(connection, [base_owner(name)])
     base = tenants.get_base(connection, name)
     lent = (
         None

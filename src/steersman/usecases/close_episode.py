@@ -47,7 +47,10 @@ def close_many(
     Raises StoreError when the database cannot do it.
     """
     prepared = [_check_form(request) for request in requests]
-    return database.run_hot(lambda transaction: _close_within(Scope(database, transaction), prepared, kind))
+    return database.run_hot(
+        lambda transaction: _close_within(Scope(database, transaction), prepared, kind),
+        tenants={item.tenant for item in prepared if isinstance(item, CloseRequest)},
+    )
 
 
 def _check_form(request: CloseRequest) -> CloseRequest | SteersmanError:

@@ -86,9 +86,10 @@ def decide_many(database: Database, requests: Sequence[DecideRequest]) -> list[D
     the database cannot do it; nothing of the list was kept then, or it will be found under the same ids.
     """
     prepared = [_check_form(request) for request in requests]
+    tenants = {item.request.tenant for item in prepared if isinstance(item, _Asked)}
     while True:
         answers, unstarted = database.run_hot(
-            lambda transaction: _decide_within(Scope(database, transaction), prepared)
+            lambda transaction: _decide_within(Scope(database, transaction), prepared), tenants=tenants
         )
         if not unstarted:
             return answers

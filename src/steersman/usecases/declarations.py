@@ -16,7 +16,9 @@ from steersman.domain.identifiers import check_name
 from steersman.domain.settings import TenantSpec
 from steersman.errors import InvalidInputError, InvalidSpecError, NotFoundError
 from steersman.store import tenants
+from steersman.store.access import admit
 from steersman.store.connection import Connection
+from steersman.store.tenants import base_owner
 
 __all__ = ["Declarations", "check_base", "read_base_spec", "read_declarations", "read_spec"]
 
@@ -81,6 +83,7 @@ def read_base_spec(declaration: TenantSpec | Mapping[str, Any]) -> TenantSpec:
 def check_base(connection: Connection, spec: TenantSpec) -> None:
     """Raise InvalidSpecError when `spec` names a base that does not exist."""
     if spec.base is not None:
+        admit(connection, [base_owner(spec.base)])
         try:
             tenants.get_base(connection, spec.base)
         except NotFoundError:

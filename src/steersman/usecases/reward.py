@@ -66,7 +66,10 @@ def reward_many(
     before. Raises StoreError when the database cannot do it.
     """
     prepared = [_check_form(request, kind) for request in requests]
-    return database.run_hot(lambda transaction: _reward_within(Scope(database, transaction), prepared, kind))
+    return database.run_hot(
+        lambda transaction: _reward_within(Scope(database, transaction), prepared, kind),
+        tenants={item.tenant for item in prepared if isinstance(item, _Asked)},
+    )
 
 
 def check_reward_value(settings: PolicySettings, value: float, *, what: str) -> None:

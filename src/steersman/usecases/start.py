@@ -10,8 +10,10 @@ from steersman.domain.answers import Owner
 from steersman.domain.records import Cell, CellKey, PolicyVersion
 from steersman.domain.settings import TenantSpec
 from steersman.store import audit, cells, tenants, versions
+from steersman.store.access import admit
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
+from steersman.store.tenants import base_owner
 from steersman.usecases.make_version import make_version
 
 __all__ = ["borrowed_cells", "start"]
@@ -24,7 +26,8 @@ def start(database: Database, tenant: str, *, actor: str = "library") -> PolicyV
     evidence; or empty with the tenant's priors. Raises NotFoundError.
     """
     operation_id = str(uuid_utils.uuid7())
-    return database.run(lambda connection: _start_within(connection, tenant, operation_id, actor))
+    mine = database.for_tenants([tenant])
+    return mine.run(lambda connection: _start_within(connection, tenant, operation_id, actor))
 
 
 def _start_within(connection: Connection, tenant: str, operation_id: str, actor: str) -> PolicyVersion:
@@ -32,6 +35,8 @@ def _start_within(connection: Connection, tenant: str, operation_id: str, actor:
     if owner.active_version is not None:
         return versions.get_version(connection, tenant, owner.active_version)
     spec = owner.spec
+    if spec.base is not None:
+        admit(connection, [base_owner(spec.base)])
     base = tenants.get_base(connection, spec.base) if spec.base is not None else None
     lent = (
         versions.get_version(connection, base.tenant, base.active_version)

@@ -24,7 +24,7 @@ def void(database: Database, tenant: str, decision_id: str) -> Decision:
     check_name(tenant, what="tenant")
     check_id(decision_id, what="decision_id")
     return database.run_hot(
-        lambda transaction: _void_within(Scope(database, transaction), tenant, decision_id)
+        lambda transaction: _void_within(Scope(database, transaction), tenant, decision_id), tenants=[tenant]
     )
 
 

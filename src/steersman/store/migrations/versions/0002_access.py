@@ -8,11 +8,30 @@ from alembic import op
 revision = "0002"
 down_revision = "0001"
 
+_TABLES = (
+    "audit",
+    "bases",
+    "cells",
+    "decisions",
+    "episodes",
+    "learning_steps",
+    "opening_cells",
+    "policy_versions",
+    "rewards",
+    "state_heads",
+    "tenants",
+)
+
+# In a query of its own the setting is read once for a statement, instead of once for each row.
+_ADMITTED = """
+tenant = ANY ((SELECT COALESCE(NULLIF(current_setting('steersman.tenants', true), ''), '{}')::text[])::text[])
+"""
+
 _TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """Make the table of keys."""
+    """Make the table of keys; on a server, hold all roles but the owner to the tenants that a transaction names."""
     op.create_table(
         "api_keys",
         sa.Column("key_id", _TEXT, nullable=False),
@@ -27,3 +46,10 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("key_id", name="pk_api_keys"),
     )
     op.create_index("ix_api_keys_tenant", "api_keys", ["tenant", "key_id"], unique=False)
+    if op.get_bind().dialect.name != "postgresql":
+        return
+    for table in _TABLES:
+        op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
+        op.execute(f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY")
+        op.execute(f"CREATE POLICY tenants ON {table} USING ({_ADMITTED}) WITH CHECK ({_ADMITTED})")
+        op.execute(f"CREATE POLICY owner ON {table} TO CURRENT_USER USING (true) WITH CHECK (true)")

@@ -1,0 +1,56 @@
+"""Which tenants' rows a transaction may touch: on a server, row-level security holds every statement to them.
+
+A transaction names its tenants in `steersman.tenants`, set with SET LOCAL so that it ends with the transaction: a
+connection that goes back to its pool admits nobody. SQLite knows no such thing; there the code alone decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from steersman.domain.identifiers import check_name
+
+__all__ = ["admit", "begin_admitting", "check_owners"]
+
+_ADMIT = text(
+    "SELECT set_config('steersman.tenants', (COALESCE(NULLIF(current_setting('steersman.tenants', true), ''), '{}')"
+    "::text[] || CAST(:names AS text[]))::text, true)"
+)
+
+
+def check_owners(names: Iterable[str]) -> frozenset[str]:
+    """Return the names of tenants and, with their `@`, bases; raise InvalidInputError for what can be neither."""
+    owners = frozenset(names)
+    for name in owners:
+        check_name(name.removeprefix("@"), what="tenant")
+    return owners
+
+
+def admit(connection: Connection, names: Iterable[str]) -> None:
+    """Let the transaction touch the rows of the tenants and bases in `names` as well, from now on."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(_ADMIT, {"names": _array_of(names)})
+
+
+def begin_admitting(driver: Any, names: Iterable[str]) -> None:
+    """Begin a transaction of `names` on a connection of psycopg, which would else take a message of its own for each.
+
+    Raises the errors of psycopg.
+    """
+    import psycopg  # an extra
+
+    # The names are letters, digits and the like (see `check_owners`): there is nothing in them to escape.
+    command = f"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL steersman.tenants = '{_array_of(names)}'"
+    result = driver.pgconn.exec_(command.encode("ascii"))
+    if result.status != psycopg.pq.ExecStatus.COMMAND_OK:
+        if result.error_field(psycopg.pq.DiagnosticField.SQLSTATE) is None:  # the server did not say it
+            raise psycopg.OperationalError(result.get_error_message())
+        raise psycopg.errors.error_from_result(result)
+
+
+def _array_of(names: Iterable[str]) -> str:
+    """Return the text of an array of PostgreSQL; quoted, since a tenant may be called NULL."""
+    return "{" + ",".join(f'"{name}"' for name in sorted(check_owners(names))) + "}"

@@ -1,0 +1,129 @@
+"""The roles of a server: one that serves tenants and is held by row-level security, one for operators.
+
+The role that made the tables owns them; library and command line go on with it as if there were no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from steersman.errors import InvalidInputError
+from steersman.store.tables import metadata
+
+__all__ = ["grant_operator", "grant_serving", "role_problems"]
+
+_REVISION = "alembic_version"
+_CHANGED = "SELECT, INSERT, UPDATE"
+_SERVING = {
+    "audit": "SELECT, INSERT",
+    "bases": "SELECT",
+    "cells": _CHANGED,
+    "decisions": _CHANGED,
+    "episodes": f"{_CHANGED}, DELETE",
+    "learning_steps": "SELECT, INSERT",
+    "opening_cells": "SELECT, INSERT",
+    "policy_versions": _CHANGED,
+    "rewards": "SELECT, INSERT",
+    "state_heads": _CHANGED,
+    "tenants": "SELECT, UPDATE",
+    _REVISION: "SELECT",
+}
+_OPERATOR = dict.fromkeys(metadata.tables, f"{_CHANGED}, DELETE") | {_REVISION: "SELECT"}
+_HELD = [name for name in _SERVING if name != _REVISION]
+
+_ROLE = text(
+    "SELECT r.rolsuper, r.rolbypassrls, EXISTS (SELECT FROM pg_class c WHERE c.relname = ANY(:tables) "
+    "AND c.relnamespace = current_schema()::regnamespace AND pg_has_role(r.oid, c.relowner, 'MEMBER')) AS owns "
+    "FROM pg_roles r WHERE r.rolname = :role"
+)
+_TABLES = text(
+    "SELECT c.relname AS name, c.relrowsecurity AND c.relforcerowsecurity AS forced, "
+    "ARRAY(SELECT p.polname::text FROM pg_policy p WHERE p.polrelid = c.oid AND p.polpermissive AND EXISTS "
+    "(SELECT FROM unnest(p.polroles) AS of_role WHERE of_role = 0 OR pg_has_role(of_role, 'MEMBER')) "
+    "ORDER BY p.polname) AS policies FROM pg_class c WHERE c.relname = ANY(:tables) "
+    "AND c.relnamespace = current_schema()::regnamespace ORDER BY c.relname"
+)
+
+
+def grant_serving(connection: Connection, role: str) -> None:
+    """Let a role serve tenants: what it was granted on our tables before is taken back. See `grant_operator`."""
+    _grant(connection, role, _SERVING)
+
+
+def grant_operator(connection: Connection, role: str) -> None:
+    """Let a role read and change every row, of keys too; the operators' role of before loses its policy.
+
+    The connection is of the tables' owner. Raises InvalidInputError for a role that is not there or could do more.
+    """
+    _grant(connection, role, _OPERATOR)
+    for table in _HELD:
+        connection.execute(text(f"DROP POLICY IF EXISTS operators ON {table}"))
+        to = f"TO {_quoted(connection, role)}"
+        connection.execute(text(f"CREATE POLICY operators ON {table} {to} USING (true) WITH CHECK (true)"))
+
+
+def role_problems(connection: Connection) -> list[str]:
+    """Return in words why the role of this connection must not serve tenants; nothing where there are no roles."""
+    if connection.dialect.name != "postgresql":
+        return []
+    role = str(connection.execute(text("SELECT current_user")).scalar_one())
+    return [*_powers(connection, role), *_unheld(connection), *_privilege_problems(connection, role)]
+
+
+def _grant(connection: Connection, role: str, privileges: dict[str, str]) -> None:
+    problems = list(_powers(connection, role))
+    if problems:
+        raise InvalidInputError("; ".join(problems), hint="CREATE ROLE makes a role that may only log in")
+    quoted = _quoted(connection, role)
+    schema = connection.execute(text("SELECT current_schema()")).scalar_one()
+    connection.execute(text(f"GRANT USAGE ON SCHEMA {_quoted(connection, schema)} TO {quoted}"))
+    for table in _OPERATOR:
+        connection.execute(text(f"REVOKE ALL ON {table} FROM {quoted}"))
+        if table in privileges:
+            connection.execute(text(f"GRANT {privileges[table]} ON {table} TO {quoted}"))
+
+
+def _quoted(connection: Connection, name: str) -> str:
+    return connection.dialect.identifier_preparer.quote_identifier(name).replace(":", r"\:")
+
+
+def _powers(connection: Connection, role: str) -> Iterator[str]:
+    """Yield what a role can do that row-level security does not hold it to."""
+    found = connection.execute(_ROLE, {"role": role, "tables": _HELD}).first()
+    if found is None:
+        yield f"there is no role {role!r}"
+        return
+    if found.rolsuper:
+        yield f"role {role!r} is a superuser"
+    if found.rolbypassrls:
+        yield f"role {role!r} may bypass row-level security"
+    if found.owns:
+        yield f"role {role!r} owns the tables, or is a member of the role that does"
+
+
+def _unheld(connection: Connection) -> Iterator[str]:
+    """Yield the tables on which row-level security does not hold the role of this connection."""
+    rows: dict[str, Any] = {row.name: row for row in connection.execute(_TABLES, {"tables": _HELD})}
+    for table in _HELD:
+        row = rows.get(table)
+        if row is None:
+            yield f"the table {table} is missing"
+            continue
+        if not row.forced:
+            yield f"row-level security is not forced on the table {table}"
+        if row.policies != ["tenants"]:
+            yield f"the table {table} has policies {row.policies} for this role, expected ['tenants']"
+
+
+def _privilege_problems(connection: Connection, role: str) -> Iterator[str]:
+    allowed = text("SELECT has_table_privilege(:table, :privilege)")
+    for table in _OPERATOR:
+        for privilege in ("SELECT", "INSERT", "UPDATE", "DELETE"):
+            may = connection.execute(allowed, {"table": table, "privilege": privilege}).scalar_one()
+            if table not in _SERVING and may:
+                yield f"role {role!r} may {privilege} the table {table}"
+            if privilege in _SERVING.get(table, "") and not may:
+                yield f"role {role!r} may not {privilege} the table {table}: run steersman db grant"

@@ -1,0 +1,50 @@
+"""Isolation on a server: the roles that may touch its tables, and whether the one that serves is held to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from steersman.errors import InvalidInputError, UnsupportedStoreError
+from steersman.store import roles
+from steersman.store.connection import Connection
+from steersman.store.engine import Database
+
+__all__ = ["Granted", "grant_roles", "serving_problems"]
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """The roles of a server that services log in with."""
+
+    serving: str  # sees the rows of the tenants that its transaction names
+    operator: str  # sees every row, of keys too
+
+
+def grant_roles(database: Database, *, serving: str, operator: str) -> Granted:
+    """Give two roles that are there what they need, and no more; again, as after an upgrade, brings them up to date.
+
+    It must run as the owner of the tables. Raises UnsupportedStoreError for a database without roles, and
+    InvalidInputError for a role that is missing, or that row-level security would not hold.
+    """
+    if database.dialect != "postgresql":
+        raise UnsupportedStoreError("expected a PostgreSQL database: SQLite has no roles")
+    if serving == operator:
+        raise InvalidInputError(f"expected two roles, got {serving!r} for both")
+
+    def work(connection: Connection) -> Granted:
+        roles.grant_serving(connection, serving)
+        roles.grant_operator(connection, operator)
+        return Granted(serving, operator)
+
+    return database.run(work)
+
+
+def serving_problems(database: Database) -> list[str]:
+    """Return in words why this database, with the role that it was opened with, must not serve tenants.
+
+    The schema must fit this release. On a server the role must be no superuser, not bypass row-level security,
+    own none of the tables and not read keys, and row-level security must be forced on every table of tenants. Where
+    there is nothing to say it may serve. Raises StoreUnavailableError when the database cannot be reached.
+    """
+    with database.snapshot() as connection:
+        return roles.role_problems(connection)
