@@ -154,3 +154,14 @@ def test_decisions_are_listed_by_metadata_status_and_episode(company: Company) -
     assert listed(metadata={"deal": 1}, limit=1) == ["c"]
     with pytest.raises(NotFoundError):
         list_decisions(database, "nobody")
+
+
+def test_pages_of_decisions_follow_each_other(company: Company) -> None:
+    made = [company.decide(0).decision_id for _ in range(5)]
+    database = company.library.database
+    seen: list[str] = []
+    while page := list_decisions(database, company.name, limit=2, after=seen[-1] if seen else None):
+        seen += [item.decision_id for item in page]
+    assert seen == made[::-1]
+    with pytest.raises(NotFoundError, match="has no decision 'none'"):
+        list_decisions(database, company.name, after="none")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Connection, Select, select, tuple_
 
 from steersman.domain.canonical import canonical_json
 from steersman.domain.records import Decision, SeenRow
@@ -172,17 +172,26 @@ def list_decisions(
     episode: str | None = None,
     status: str | None = None,
     metadata: Mapping[str, Any] | None = None,
+    after: str | None = None,
     limit: int = 100,
 ) -> list[Row]:
     """Return rows of a tenant's decisions, newest first, optionally of one episode, one status, and metadata.
 
-    `metadata` filters by equality of each key at the top of the caller's own object.
+    `metadata` filters by equality of each key at the top of the caller's own object. `after` is the decision that
+    the page before ended with.
     """
     query: Select[Any] = select(decisions).where(decisions.c.tenant == tenant)
     if episode is not None:
         query = query.where(decisions.c.episode == episode)
     if status is not None:
         query = query.where(decisions.c.status == status)
+    if after is not None:
+        made = select(decisions.c.created_at).where(
+            decisions.c.tenant == tenant, decisions.c.decision_id == after
+        )
+        query = query.where(
+            tuple_(decisions.c.created_at, decisions.c.decision_id) < tuple_(made.scalar_subquery(), after)
+        )
     query = query.order_by(decisions.c.created_at.desc(), decisions.c.decision_id.desc())
     if not metadata:
         return [tuple(row) for row in connection.execute(query.limit(limit))]

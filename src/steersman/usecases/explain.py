@@ -45,14 +45,20 @@ def list_decisions(
     episode: str | None = None,
     status: str | None = None,
     metadata: Mapping[str, Any] | None = None,
+    after: str | None = None,
     limit: int = 100,
 ) -> list[Decision]:
-    """Return decisions, newest first, of one episode, status or with some metadata; raise NotFoundError."""
+    """Return decisions, newest first, of one episode, status or with some metadata; raise NotFoundError.
+
+    `after` is the decision that the page before ended with.
+    """
     with database.snapshot() as connection:
         tenants.get_tenant(connection, tenant)
+        if after is not None:
+            decisions.get_decision(connection, tenant, after)
         catalogues = {item.number: item.actions.ids for item in versions.list_versions(connection, tenant)}
         rows = decisions.list_decisions(
-            connection, tenant, episode=episode, status=status, metadata=metadata, limit=limit
+            connection, tenant, episode=episode, status=status, metadata=metadata, after=after, limit=limit
         )
         return [decisions.decision_of(row, catalogues[decisions.decision_head(row).version]) for row in rows]
 
