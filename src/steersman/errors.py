@@ -40,6 +40,7 @@ The docstring of a class is its default message; the fields of an instance carry
 from __future__ import annotations
 
 import inspect
+import re
 
 __all__ = [
     "AccessError",
@@ -75,6 +76,7 @@ __all__ = [
     "TenantRetiredError",
     "UnauthorizedError",
     "UnsupportedStoreError",
+    "code_of",
 ]
 
 
@@ -280,3 +282,8 @@ class MissingExtraError(SteersmanError):
             hint=f"install it with: pip install 'steersman[{extra}]'",
         )
         self.extra = extra
+
+
+def code_of(kind: type[SteersmanError]) -> str:
+    """Return the stable code that a class has on the wire: `IdReusedError` is `id-reused`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", kind.__name__.removesuffix("Error")).lower()

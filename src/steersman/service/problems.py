@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import inspect
 import math
-import re
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
 from steersman import errors
-from steersman.errors import SteersmanError, StoreError
+from steersman.errors import SteersmanError, StoreError, code_of
 
-__all__ = ["PROBLEM_TYPE", "STATUS", "HttpRefusalError", "code_of", "problem", "problem_headers", "status_of"]
+__all__ = ["PROBLEM_TYPE", "STATUS", "HttpRefusalError", "problem", "problem_headers", "status_of"]
 
 PROBLEM_TYPE = b"application/problem+json"
 
@@ -68,11 +67,6 @@ class HttpRefusalError(Exception):
         self.status = status
         self.code = code
         self.headers = headers or {}
-
-
-def code_of(kind: type[SteersmanError]) -> str:
-    """Return the stable code of a class: `IdReusedError` is `id-reused`."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", kind.__name__.removesuffix("Error")).lower()
 
 
 def status_of(error: Exception) -> int:
