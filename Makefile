@@ -50,7 +50,7 @@ $(ENVIRONMENT):
 
 # What a user of every part but the fit needs; no torch.
 $(RUNTIME): pyproject.toml | $(ENVIRONMENT)
-	$(PIP) --editable '.[negmas,plots,postgres,serve]'
+	$(PIP) --editable '.[client,negmas,plots,postgres,serve]'
 	touch $@
 
 # torch is large and pinned: first and on its own, so that no other package can move it.
@@ -59,7 +59,7 @@ $(TORCH): | $(ENVIRONMENT)
 	touch $@
 
 $(DEV): pyproject.toml $(TORCH)
-	$(PIP) --editable '.[checkpoints,fit,negmas,onnx,parquet,plots,postgres,serve]' --group dev
+	$(PIP) --editable '.[checkpoints,client,fit,negmas,onnx,parquet,plots,postgres,serve]' --group dev
 	touch $@ $(RUNTIME)
 
 $(BENCH): $(DEV)
