@@ -6,7 +6,9 @@ import inspect
 import json
 import os
 import pty
+import re
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,10 +19,13 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from typer.main import get_command
 
+from steersman.cli.app import app
 from steersman.cli.fit import fit_command
 from steersman.usecases.load_policy import load_policy
 from tests.cli.conftest import Ask, Run
+from tests.house.rules import ROOT
 from tests.support.commands import BIN
 from tests.support.teaching import BINDING, write_rows
 from tests.teacher.test_corpus import GOOD, LINES
@@ -317,3 +322,33 @@ def test_a_program_that_reads_json_is_shown_no_bar(rows: Path, tmp_path: Path) -
     assert (code, shown) == (0, "")
     assert set(json.loads(output)) >= PROMISED
     assert rows.is_dir()
+
+
+def test_the_page_names_every_option_with_its_default() -> None:
+    page = (ROOT / "docs" / "fitting.md").read_text(encoding="utf-8")
+    told = dict(re.findall(r"^\| `(--[a-z-]+)` \|\s*`?([^|`]*?)`?\s*\|", page, re.MULTILINE))
+    command = get_command(app).commands["fit"]  # type: ignore[attr-defined]
+    shown = {}
+    for option in command.params:
+        if "--help" not in option.opts:
+            default = "off" if option.default is False else "" if option.default is None else option.default
+            shown[option.opts[0]] = "" if option.required else default
+    assert set(told) == set(shown)
+    for name, default in shown.items():
+        same = float(told[name]) == default if isinstance(default, (int, float)) else told[name] == default
+        assert same, name
+
+
+def test_the_commands_of_the_readme_run(rows: Path, run: Run) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (block,) = [
+        block
+        for block in re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+        if "steersman fit" in block
+    ]
+    lines = re.findall(r"^steersman (.+)$", block, re.MULTILINE)
+    assert [line.split()[0] for line in lines] == ["rows", "fit", "checkpoint"]
+    for line in lines:
+        done = run(*shlex.split(line, comments=True))
+        assert done.returncode == 0, done.stderr
+    assert (rows.parent / "report" / "report.html").exists()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,7 @@ from steersman.cli.common import JsonFlag, answer
 from steersman.cli.progress import watching
 
 if TYPE_CHECKING:
-    from steersman.training.progress import ProgressEvent
+    from steersman.training.progress import Progress, ProgressEvent
 
 __all__ = ["FitCommand", "fit_command"]
 
@@ -142,10 +143,16 @@ def fit_command(
         report=report,
         cache_dir=cache,
     )
-    with watching(quiet=as_json) as move:
+    with _watching_fit(quiet=as_json) as progress:
+        done = fit_policy(request, progress=progress)
+    answer(done, as_json=as_json, render=lambda: fit_parts(done))
+
+
+@contextmanager
+def _watching_fit(*, quiet: bool) -> Iterator[Progress]:
+    with watching(quiet=quiet) as move:
 
         def tell(event: ProgressEvent) -> None:
             move(event.stage, event.done, event.total, loss=event.loss, in_bytes=event.in_bytes)
 
-        done = fit_policy(request, progress=tell)
-    answer(done, as_json=as_json, render=lambda: fit_parts(done))
+        yield tell
