@@ -264,6 +264,43 @@ def test_a_report_that_cannot_be_written_leaves_no_checkpoint(rows: Path, run: R
     assert rows.is_dir()
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--output", "file/policy.safetensors"), "file/policy.safetensors: expected a place that can be"),
+        (("--report", "made"), "made: report: expected a folder that the output"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_told_before_any_work(
+    run: Run, tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "file").write_text("kept")
+    done = run(*FIT, *words)  # there are no rows, and that is not what the error is about
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_what_was_left_out_is_told(rows: Path, ask: Ask, run: Run) -> None:
+    path = rows / "rows.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines, "\n", *lines[:2]]))
+    assert (body := ask(*FIT))["row_count"] == 96
+    assert (body["duplicate_rows"], body["blank_lines"]) == (2, 1)
+    shown = run(*FIT, "--output", "again.safetensors").stdout
+    assert "2 duplicates, 1 blank line" in shown
+
+
+def test_rows_may_come_as_parquet(rows: Path, ask: Ask) -> None:
+    pytest.importorskip("pyarrow")
+    ask("rows", "convert", "rows/rows.jsonl", "--output", "parquet/rows.parquet")
+    lines = ask(*FIT)
+    table = ask("fit", "--teacher", "parquet", "--output", "other.safetensors", *QUICK)
+    assert table["binding"]["teacher_dataset_hash"] == lines["binding"]["teacher_dataset_hash"]
+    assert table["heldout_regret"] == lines["heldout_regret"]
+    assert rows.is_dir()
+
+
 def test_without_the_extra_the_error_tells_the_command_that_installs_it(tmp_path: Path) -> None:
     script = (
         "import sys; sys.modules['torch'] = None\n"

@@ -53,6 +53,10 @@ def _fit_facts(report: FitReport) -> Table:
         "held-out regret": number(metrics["heldout_regret"]),
         "top accuracy": _share(metrics["heldout_top_accuracy"]),
     }
+    if report.duplicate_rows or report.blank_lines:
+        pairs["left out"] = (
+            f"{count(report.duplicate_rows, 'duplicate')}, {count(report.blank_lines, 'blank line')}"
+        )
     return facts("Fit", pairs)
 
 

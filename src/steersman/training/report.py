@@ -81,19 +81,26 @@ def staged_report(folder: Path, files: Mapping[str, bytes]) -> Iterator[None]:
     check_report_folder(folder)
     part = _part(folder)
     try:
-        try:
+        with _translated(folder):
             part.mkdir(parents=True)
             for name, content in files.items():
                 (part / name).write_bytes(content)
-        except OSError as error:
-            reason = error.strerror or error
-            raise InvalidInputError(
-                f"expected a place that can be written, got: {reason}", where=str(folder)
-            ) from error
         yield
-        part.rename(folder)
+        with _translated(folder):
+            part.rename(folder)
     finally:
         rmtree(part, ignore_errors=True)
+
+
+@contextmanager
+def _translated(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise InvalidInputError(
+            f"expected a place that can be written, got: {reason}", where=str(folder)
+        ) from error
 
 
 def _part(folder: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from steersman.checkpoints.format import save_checkpoint
+from steersman.errors import InvalidInputError
 from steersman.files import check_absent
 from steersman.policies.fitted import FittedPolicy
 from steersman.policies.ranking import FixedRankingPolicy
@@ -58,6 +60,8 @@ class FitReport:
     verdict: Verdict
     result: PolicyFitResult
     binding: Mapping[str, Any]  # of the checkpoint
+    duplicate_rows: int  # left out because they were there already
+    blank_lines: int
     evidence: Evidence | None  # None without held-out scenes
     cross_validation: CrossValidation | None
     pareto: tuple[ParetoPoint, ...]
@@ -74,6 +78,8 @@ class FitReport:
             "training_scene_ids": list(self.result.training_scene_ids),
             "validation_scene_ids": list(self.result.validation_scene_ids),
             "row_count": self.result.row_count,
+            "duplicate_rows": self.duplicate_rows,
+            "blank_lines": self.blank_lines,
             "policy_kind": self.policy.kind,
             "declared_work_units": self.policy.declared_work_units,
             "settings": self.result.settings.to_json(),
@@ -150,6 +156,8 @@ def fit_policy(request: FitRequest, *, progress: Progress = quiet) -> FitReport:
         verdict=verdict,
         result=result,
         binding=binding,
+        duplicate_rows=dataset.duplicates,
+        blank_lines=dataset.blank_lines,
         evidence=evidence,
         cross_validation=folds,
         pareto=pareto,
@@ -159,9 +167,24 @@ def fit_policy(request: FitRequest, *, progress: Progress = quiet) -> FitReport:
 
 def _check_outputs(request: FitRequest) -> None:
     check_absent(request.output)
+    _check_place(request.output)
     if request.report is not None:
         check_can_draw()
         check_report_folder(request.report)
+        _check_place(request.report)
+        if request.report.absolute() in request.output.absolute().parents:
+            raise InvalidInputError(
+                f"report: expected a folder that the output {request.output} does not lie in",
+                where=str(request.report),
+                hint=f"such as {request.report / 'report'}",
+            )
+
+
+def _check_place(path: Path) -> None:
+    """Raise InvalidInputError where it can be seen before an hour's work that nothing can be written after it."""
+    folder = next(folder for folder in path.absolute().parents if folder.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise InvalidInputError("expected a place that can be written", where=str(path))
 
 
 def _check_evidence(request: FitRequest, dataset: TeacherDataset) -> None:
