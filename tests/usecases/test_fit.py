@@ -263,6 +263,24 @@ def test_what_a_fit_continued_from_is_recorded(tmp_path: Path) -> None:
     assert load_policy(again.output).provenance["init_policy_sha256"] == first.checkpoint_sha256
 
 
+def test_scenes_that_the_given_weights_know_are_no_evidence(tmp_path: Path) -> None:
+    write_rows(tmp_path / "rows", scenes=40)
+    first = fit_policy(request(tmp_path))
+    again = request(tmp_path, output=tmp_path / "again.safetensors", init_policy=first.output)
+    assert fit_policy(again).verdict.kind == first.verdict.kind  # the same split
+    others = replace(again, output=tmp_path / "other.safetensors", settings=replace(QUICK, seed=1))
+    known = len(
+        set(fit_policy(replace(others, init_policy=None)).result.validation_scene_ids)
+        & set(first.result.training_scene_ids)
+    )
+    assert known
+    others = replace(others, output=tmp_path / "third.safetensors", fallback=True)
+    report = fit_policy(others)
+    assert report.verdict.kind == "known scenes"
+    assert report.verdict.sentence.startswith(f"{known} of the held-out scenes trained the policy")
+    assert report.verdict.fell_back
+
+
 def test_the_report_is_a_page_of_its_own_and_pictures(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     folder = tmp_path / "reports" / "first"

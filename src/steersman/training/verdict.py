@@ -14,13 +14,18 @@ __all__ = ["Verdict", "reach_verdict"]
 class Verdict:
     """Whether to use the policy, by the folds where there are any, as they see every scene."""
 
-    kind: str  # better, worse, not shown, too few scenes, no evidence
+    kind: str  # better, worse, not shown, too few scenes, known scenes, no evidence
     sentence: str
     fell_back: bool  # whether the best fixed action is played instead
 
 
-def reach_verdict(evidence: Evidence | None, folds: CrossValidation | None, *, fallback: bool) -> Verdict:
-    """Return the verdict; with `fallback`, all but a better policy gives way to the best fixed action."""
+def reach_verdict(
+    evidence: Evidence | None, folds: CrossValidation | None, *, fallback: bool, known_scenes: int = 0
+) -> Verdict:
+    """Return the verdict; with `fallback`, all but a better policy gives way to the best fixed action.
+
+    `known_scenes`: how many of the held-out scenes the fit knew by the weights that it continued from.
+    """
     judged, basis = evidence, ""
     if folds is not None:
         judged = folds.by_scene
@@ -30,6 +35,12 @@ def reach_verdict(evidence: Evidence | None, folds: CrossValidation | None, *, f
         sentence = "No scene was held out, so there is no evidence for or against the policy."
     else:
         kind, sentence = judged.verdict, basis + judged.sentence
+    if known_scenes and folds is None:
+        kind = "known scenes"
+        sentence = (
+            f"{known_scenes} of the held-out scenes trained the policy that the fit continued from, so they say "
+            f"nothing for it: hold out scenes that it does not know."
+        )
     fell_back = fallback and kind != "better"
     if fell_back:
         sentence += " The checkpoint therefore plays the best fixed action instead."

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from steersman.checkpoints.format import save_checkpoint
+from steersman.checkpoints.format import LoadedCheckpoint, save_checkpoint
 from steersman.errors import InvalidInputError
 from steersman.files import check_absent
 from steersman.policies.fitted import FittedPolicy
@@ -126,7 +126,8 @@ def fit_policy(request: FitRequest, *, progress: Progress = quiet) -> FitReport:
     evidence = _evidence(result, ranking)
     folds = _cross_validation(request, dataset, progress)
     pareto = _pareto(request, dataset, result, progress)
-    verdict = reach_verdict(evidence, folds, fallback=request.fallback)
+    known = _known_scenes(init, result)
+    verdict = reach_verdict(evidence, folds, fallback=request.fallback, known_scenes=known)
     policy = _fixed(result, ranking) if verdict.fell_back else result.policy
     binding = checkpoint_binding(dataset)
     provenance = training_provenance(
@@ -236,6 +237,12 @@ def _pareto(
     examples = examples_of(dataset)
     held_out = examples.of_scenes(result.validation_scene_ids)
     return sweep_costs(examples.take(~held_out), examples.take(held_out), result.settings, progress=progress)
+
+
+def _known_scenes(init: LoadedCheckpoint | None, result: PolicyFitResult) -> int:
+    """Return how many held-out scenes the policy that was continued from had been trained on."""
+    known = [] if init is None else init.provenance.get("training_scene_ids")
+    return sum(scene in known for scene in result.validation_scene_ids) if isinstance(known, list) else 0
 
 
 def _fixed(result: PolicyFitResult, ranking: Ranking) -> FixedRankingPolicy:
