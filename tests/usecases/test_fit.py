@@ -328,3 +328,18 @@ def test_without_pytorch_the_error_says_what_to_install() -> None:
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == str(MissingExtraError("fit", purpose="fitting a policy"))
+
+
+def test_what_fitting_offers_is_imported_from_one_place_and_only_then() -> None:
+    script = (
+        "import sys, steersman\n"
+        "heavy = {'torch', 'sqlalchemy', 'pyarrow', 'matplotlib', 'sklearn'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+        "from steersman import load_teacher_dataset, load_teacher_rows, parse_teacher_row, split_scene_ids\n"
+        "from steersman import TeacherDataset, TeacherRow, load_policy\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+        "from steersman import PolicyFitResult, fit_action_policy, load_init_policy\n"
+        "print([name for name in steersman.__all__ if not hasattr(steersman, name)])\n"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert result.stdout == "[]\n[]\n[]\n"
