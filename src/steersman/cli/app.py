@@ -20,6 +20,7 @@ from steersman.cli import (
     fit,
     health,
     rows,
+    serve,
     tenants,
     versions,
 )
@@ -56,6 +57,7 @@ app.add_typer(checkpoint.app, name="checkpoint")
 app.command("verify")(health.verify_command)
 app.command("doctor")(health.doctor_command)
 app.add_typer(database.app, name="db")
+app.command("serve")(serve.serve_command)
 app.command("demo")(demo.demo_command)
 
 

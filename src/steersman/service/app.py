@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TextIO
 
+from steersman.errors import OverloadedError
 from steersman.service.core import Service
-from steersman.service.exchange import JSON_TYPE, Exchange, Receive, Scope, Send
+from steersman.service.exchange import JSON_TYPE, Exchange, Message, Receive, Scope, Send
 from steersman.service.hot import HotRoute, HotRoutes
 from steersman.service.logs import Log
 from steersman.service.metrics import Metrics
-from steersman.service.problems import HttpRefusalError
+from steersman.service.rest import build_rest
 from steersman.settings import Settings
 
 __all__ = ["App", "create_app"]
+
+_MOST_UNHURRIED = 64  # requests under way that are not hot
+_ALWAYS = (b"/healthz", b"/readyz", b"/metrics")
 
 
 def create_app() -> App:
@@ -27,6 +31,8 @@ class App:
         """Take the settings, and where to log (default: the standard error)."""
         self._settings = settings
         self._log = Log(settings.log_requests, log_to)
+        self._rest = build_rest()
+        self._unhurried = 0
         self._service: Service | None = None
         self._hot: HotRoutes | None = None
 
@@ -56,8 +62,33 @@ class App:
         exchange.finish(route.path, status, hot=True)
 
     async def _answer_rest(self, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
-        status, headers, body = exchange.refusal(HttpRefusalError(404, "no-such-route", "there is no such route"))
-        await _send(send, exchange, status, headers, body)
+        status = 500
+        raw: bytes = scope["raw_path"]
+
+        async def send_named(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                named = (b"x-request-id", exchange.request_id.encode())
+                message["headers"] = [*message.get("headers", ()), named]
+            await send(message)
+
+        # Ids are told apart by the slashes between them, so the routes see the path as it came.
+        inner = {**scope, "path": raw.decode("latin-1"), "steersman": exchange}
+        self._unhurried += 1
+        try:
+            if self._unhurried > _MOST_UNHURRIED and not raw.startswith(_ALWAYS):
+                error = OverloadedError("too many requests are under way", retry_after=1.0)
+                status, headers, body = exchange.refusal(error)
+                await _send(send, exchange, status, headers, body)
+                return
+            await self._rest(inner, receive, send_named)
+        except Exception:  # noqa: BLE001, S110  (it is answered and logged, and passed on for the server to log as well)
+            pass
+        finally:
+            self._unhurried -= 1
+            route = inner.get("route")
+            exchange.finish(getattr(route, "path_format", "(none)"), status, hot=False)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()

@@ -16,6 +16,7 @@ from steersman.settings import Settings
 from steersman.store.engine import Database
 from steersman.usecases.close_episode import close_many
 from steersman.usecases.decide import decide_many
+from steersman.usecases.isolation import serving_problems
 from steersman.usecases.reward import reward_many
 
 __all__ = ["Service"]
@@ -36,6 +37,7 @@ class Service:
         self.operators = Database.open(settings.operator_url, settings=settings) if own else self.serving
         self.keyring = Keyring(self.operators, settings)
         self.draining = False
+        self._looking: asyncio.Future[list[str]] | None = None
         self._committers: list[Committer] = []
         loop = asyncio.get_running_loop()
         # SQLite has one writer at a time, so all verbs wait in one line; a server has a line for each.
@@ -44,6 +46,17 @@ class Service:
         self.rewards = self._gatherer("reward", reward_many, shared or self._committer(loop))
         self.closes = self._gatherer("close", close_many, shared or self._committer(loop))
         self._noting = loop.create_task(self._note_uses())
+
+    async def problems(self) -> list[str]:
+        """Return in words why this process should be sent no requests; raise StoreError.
+
+        All who ask while the database is being asked wait for the same answer.
+        """
+        if self.draining:
+            return ["the process is about to end"]
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.ensure_future(asyncio.to_thread(serving_problems, self.serving))
+        return await asyncio.shield(self._looking)
 
     async def close(self) -> None:
         """Commit what waits, then close everything."""

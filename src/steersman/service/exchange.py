@@ -15,8 +15,9 @@ from steersman.errors import SteersmanError, StoreError, UnauthorizedError
 from steersman.service.access import Access
 from steersman.service.core import Service
 from steersman.service.problems import HttpRefusalError, problem, problem_headers, status_of
+from steersman.service.strict import read_document
 
-__all__ = ["JSON_TYPE", "Exchange", "Message", "Receive", "Scope", "Send", "read_body"]
+__all__ = ["JSON_TYPE", "Exchange", "Message", "Receive", "Scope", "Send", "read_json"]
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -34,7 +35,7 @@ _numbers = itertools.count(1)
 class Exchange:
     """One request of the service."""
 
-    __slots__ = ("_header", "access", "request_id", "service", "started", "tenant")
+    __slots__ = ("_entered", "_header", "access", "request_id", "service", "started", "tenant")
 
     def __init__(self, service: Service, scope: Scope) -> None:
         """Take the request as it arrived; an `X-Request-Id` of 1 to 64 letters, digits, `.`, `_`, `-` is kept."""
@@ -42,6 +43,7 @@ class Exchange:
         self.started = time.monotonic()
         self.access: Access | None = None
         self.tenant: str | None = None
+        self._entered = False
         self._header: bytes | None = b""
         given = b""
         for name, value in scope["headers"]:
@@ -52,7 +54,7 @@ class Exchange:
         self.request_id = given.decode() if _own_id(given) else f"{_process}-{next(_numbers):x}"
 
     async def admit(self, scope: str) -> Access:
-        """Return the key of the request, which has `scope`, and count it until `access.limits.leave()`.
+        """Return the key of the request, which has `scope`, and count it until `finish`.
 
         Raises AccessError, or StoreError where it could not be looked up.
         """
@@ -65,6 +67,7 @@ class Exchange:
         self.tenant = access.tenant
         access.require(scope)
         access.limits.enter(self.started)
+        self._entered = True
         return access
 
     def refusal(self, error: Exception) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
@@ -78,7 +81,9 @@ class Exchange:
         return _encode({"error": problem(error, self.request_id)})
 
     def finish(self, route: str, status: int, *, hot: bool) -> None:
-        """Count and log the answer."""
+        """Count and log the answer, and let the key's next request in."""
+        if self._entered and self.access is not None:
+            self.access.limits.leave()
         seconds = time.monotonic() - self.started
         self.service.metrics.answered(route, status, seconds)
         if hot and status < 400 and self.service.settings.log_requests != "all":
@@ -100,8 +105,15 @@ class Exchange:
             self.service.log.defect(error, request_id=self.request_id)
 
 
-async def read_body(receive: Receive, limit: int) -> bytes:
-    """Return the body of a request; raise HttpRefusalError when it is longer than `limit` bytes or breaks off."""
+async def read_json(receive: Receive, limit: int) -> Any:
+    """Return the document that a request holds; no body at all stands for an empty object.
+
+    Raises InvalidInputError, or HttpRefusalError for a body that is longer than `limit` bytes or breaks off.
+    """
+    return read_document(await _read_body(receive, limit) or b"{}")
+
+
+async def _read_body(receive: Receive, limit: int) -> bytes:
     message = await receive()
     body: bytes = message.get("body", b"")
     if message.get("more_body", False):
@@ -114,5 +126,7 @@ async def read_body(receive: Receive, limit: int) -> bytes:
     if message["type"] == "http.disconnect":
         raise HttpRefusalError(400, "incomplete-body", "the body breaks off")
     if len(body) > limit:
-        raise HttpRefusalError(413, "body-too-large", f"expected at most {limit} bytes", {"connection": "close"})
+        raise HttpRefusalError(
+            413, "body-too-large", f"expected at most {limit} bytes", {"connection": "close"}
+        )
     return body

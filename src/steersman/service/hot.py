@@ -15,9 +15,10 @@ from steersman.domain.records import CloseRequest, DecideRequest, RewardRequest
 from steersman.errors import InvalidInputError, SteersmanError
 from steersman.service.access import Access
 from steersman.service.core import Service
-from steersman.service.exchange import Exchange, Receive, Scope, read_body
+from steersman.service.exchange import Exchange, Receive, Scope, read_json
 from steersman.service.gather import Gatherer
-from steersman.service.strict import read_as, read_document
+from steersman.service.problems import HttpRefusalError
+from steersman.service.strict import read_as
 from steersman.service.wire import (
     MOST_ITEMS,
     BatchBody,
@@ -50,17 +51,16 @@ class HotRoute:
 
     async def answer(self, exchange: Exchange, scope: Scope, receive: Receive) -> bytes:
         """Return the body of the answer; raise SteersmanError or HttpRefusalError."""
+        if scope["method"] != "POST":
+            raise HttpRefusalError(405, "method-not-allowed", "expected POST", {"allow": "POST"})
         access = await exchange.admit(self.scope)
-        try:
-            if scope["query_string"]:
-                raise InvalidInputError("expected no query")
-            document = read_document(await read_body(receive, exchange.service.settings.body_limit))
-            if self.batch:
-                return await self._answer_list(exchange, access, document)
-            episode = id_of_path(scope["raw_path"][len(_EPISODES) : -len(_CLOSE)]) if self.named else ""
-            return await self._answer_one(exchange, self.read(document, access, "body", episode))
-        finally:
-            access.limits.leave()
+        if scope["query_string"]:
+            raise InvalidInputError("expected no query")
+        document = await read_json(receive, exchange.service.settings.body_limit)
+        if self.batch:
+            return await self._answer_list(exchange, access, document)
+        episode = id_of_path(scope["raw_path"][len(_EPISODES) : -len(_CLOSE)]) if self.named else ""
+        return await self._answer_one(exchange, self.read(document, access, "body", episode))
 
     async def _answer_one(self, exchange: Exchange, request: Any) -> bytes:
         exchange.tenant = request.tenant
@@ -114,9 +114,7 @@ class HotRoutes:
         )
 
     def find(self, scope: Scope) -> HotRoute | None:
-        """Return the hot route of a request, or None."""
-        if scope["method"] != "POST":
-            return None
+        """Return the hot route of a path, or None."""
         path = scope["raw_path"]
         route = self._routes.get(path)
         if route is None and path.startswith(_EPISODES) and path.endswith(_CLOSE):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import traceback
 from datetime import UTC, datetime
@@ -9,7 +10,7 @@ from typing import Any, TextIO
 
 import msgspec
 
-__all__ = ["Log"]
+__all__ = ["JsonHandler", "Log"]
 
 _encode = msgspec.json.Encoder().encode
 
@@ -61,3 +62,13 @@ class Log:
     def failure(self, error: Exception, *, request_id: str) -> None:
         """Write what the database said, which callers are not told."""
         self.line("store", request_id=request_id, error=type(error).__name__, message=str(error))
+
+
+class JsonHandler(logging.Handler):
+    """Writes what a library logs as lines of the same log."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record; of an exception, its kind alone, since what it says may quote a caller."""
+        kind = record.exc_info[0] if record.exc_info else None
+        facts = {} if kind is None else {"error": kind.__name__}
+        Log().line("server", level=record.levelname.lower(), message=record.getMessage(), **facts)

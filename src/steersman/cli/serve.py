@@ -1,0 +1,85 @@
+"""The command that runs the service."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import tempfile
+from typing import Annotated
+
+import typer
+
+from steersman.cli.common import DatabaseOption, tell
+from steersman.errors import MissingExtraError
+from steersman.settings import Settings
+from steersman.store.engine import Database
+from steersman.usecases.keys import list_keys
+
+__all__ = ["serve_command"]
+
+_DRAINED_WITHIN = 30  # seconds for requests under way when the server is told to stop
+_IDLE = 65  # seconds that an unused connection is kept: longer than proxies commonly keep theirs
+
+
+def serve_command(
+    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen at.")] = 8000,
+    workers: Annotated[int, typer.Option(min=1, max=1024, help="How many processes answer.")] = 1,
+    database: DatabaseOption = None,
+) -> None:
+    """Answer decides, rewards and all else over HTTP, until SIGTERM or SIGINT; what is under way is finished then."""
+    if any(importlib.util.find_spec(name) is None for name in ("fastapi", "prometheus_client", "uvicorn")):
+        raise MissingExtraError("serve", purpose="the service")
+    import uvicorn
+
+    if database is not None:
+        # Workers are processes of their own, which read the settings themselves.
+        os.environ["STEERSMAN_DATABASE_URL"] = database
+    settings = Settings.read()
+    _look_at(settings)
+    with tempfile.TemporaryDirectory(prefix="steersman-metrics-") as folder:
+        if workers > 1:
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+        # uvicorn raises the signal that ended it again; to have been told to stop is no failure.
+        signal.signal(signal.SIGTERM, _end)
+        uvicorn.run(
+            "steersman.service.app:create_app",
+            factory=True,
+            host=host,
+            port=port,
+            workers=workers,
+            loop="uvloop",
+            http="httptools",
+            lifespan="on",
+            access_log=False,
+            log_config=_LOGGING,
+            server_header=False,
+            timeout_graceful_shutdown=_DRAINED_WITHIN,
+            timeout_keep_alive=_IDLE,
+        )
+
+
+def _look_at(settings: Settings) -> None:
+    """Open the database once before any worker does, so that what is wrong with it is said in one place."""
+    store = Database.open(settings.operator_url or settings.database_url, settings=settings)
+    try:
+        if not list_keys(store, None):
+            tell(
+                "There is no operator's key yet. Make one with: steersman keys create --operator --name NAME"
+            )
+    finally:
+        store.close()
+
+
+def _end(_number: int, _frame: object) -> None:
+    raise SystemExit(0)
+
+
+_LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "handlers": {"json": {"class": "steersman.service.logs.JsonHandler"}},
+    "loggers": {"uvicorn": {"handlers": ["json"], "level": "INFO", "propagate": False}},
+}
+"""How uvicorn logs: as the service does."""

@@ -1,0 +1,1 @@
+"""The routes that are not hot: FastAPI over the use cases."""

@@ -1,0 +1,136 @@
+"""What routes that are not hot share: who calls, about which tenant, with which body, and how it is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import cached_property
+from typing import Annotated, TypeVar
+from urllib.parse import quote
+
+import msgspec
+from fastapi import Query, Request, Response
+from starlette.convertors import Convertor, register_url_convertor
+
+from steersman.console.plain import plain
+from steersman.domain.identifiers import check_name
+from steersman.errors import InvalidInputError, NotFoundError
+from steersman.service.exchange import Exchange, read_json
+from steersman.service.hot import id_of_path
+from steersman.service.strict import read_as
+from steersman.store.engine import Database
+
+__all__ = ["Call", "allowed", "answer", "body_of", "listed", "operators", "version_of"]
+
+_T = TypeVar("_T")
+_encode = msgspec.json.Encoder().encode
+
+_LONGEST_NUMBER, _LARGEST_NUMBER = 11, 2**31 - 1
+
+_TenantQuery = Annotated[
+    str | None, Query(description="The tenant; a tenant's key need not name it, an operator's must.")
+]
+
+
+class _IdConvertor(Convertor[str]):
+    """An id in a path, percent-encoded: the routes see paths as they came, so that an id may hold a slash."""
+
+    regex = "[^/]+"
+
+    def convert(self, value: str) -> str:
+        return id_of_path(value.encode("latin-1"))
+
+    def to_string(self, value: str) -> str:
+        return quote(value, safe="")
+
+
+register_url_convertor("id", _IdConvertor())
+
+
+class Call:
+    """A call that was let in. What it is about belongs to `tenant`; an operator's call belongs to nobody."""
+
+    def __init__(self, exchange: Exchange, tenant: str | None) -> None:
+        """Take the exchange, whose key is known."""
+        self.exchange = exchange
+        self._tenant = tenant
+
+    @property
+    def actor(self) -> str:
+        """Who the audit trail names."""
+        assert self.exchange.access is not None  # noqa: S101  (a call was let in)
+        return self.exchange.access.actor
+
+    @property
+    def tenant(self) -> str:
+        """The tenant of a call that has one."""
+        assert self._tenant is not None  # noqa: S101  (operators' calls do not ask)
+        return self._tenant
+
+    @cached_property
+    def database(self) -> Database:
+        """The database, of which this call sees the rows of its tenant."""
+        return self.exchange.service.serving.for_tenants([self.tenant])
+
+    @property
+    def all_tenants(self) -> Database:
+        """The database as operators see it."""
+        return self.exchange.service.operators
+
+
+def allowed(scope: str) -> Callable[..., Awaitable[Call]]:
+    """Return a dependency: a call of a tenant with `scope`, or of an operator about a tenant."""
+
+    async def call(request: Request, tenant: _TenantQuery = None) -> Call:
+        exchange: Exchange = request.scope["steersman"]
+        access = await exchange.admit(scope)
+        _check_query(request)
+        exchange.tenant = access.tenant_of(tenant)
+        return Call(exchange, exchange.tenant)
+
+    return call
+
+
+async def operators(request: Request) -> Call:
+    """Let an operator's call in."""
+    exchange: Exchange = request.scope["steersman"]
+    await exchange.admit("operator")
+    _check_query(request)
+    return Call(exchange, None)
+
+
+def body_of(kind: type[_T]) -> Callable[[Request], Awaitable[_T]]:
+    """Return a dependency: the body of the request as `kind`, read after the caller was let in."""
+
+    async def body(request: Request) -> _T:
+        exchange: Exchange = request.scope["steersman"]
+        return read_as(kind, await read_json(request.receive, exchange.service.settings.body_limit))
+
+    return body
+
+
+def answer(record: object, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return a record of the library as JSON, field for field."""
+    return Response(_encode(plain(record)), status, headers, "application/json")
+
+
+def listed(records: Sequence[object], *, following: str | None = None) -> Response:
+    """Return a list as JSON; `following` is the cursor of the next page, where there is one."""
+    return answer({"items": records, "next": following})
+
+
+def _check_query(request: Request) -> None:
+    """Raise InvalidInputError for a parameter that the route does not have, or that comes twice."""
+    known: set[str] = request.app.state.queries[request.method, request.scope["route"].path_format]
+    given = [name for name, _ in request.query_params.multi_items()]
+    if not known.issuperset(given) or len(set(given)) != len(given):
+        raise InvalidInputError(f"query: expected each of {sorted(known)} at most once, got {given}")
+
+
+def version_of(text: str) -> int | str:
+    """Return the version that a text means: a number, or a name; raise InvalidInputError, or NotFoundError."""
+    if not text.isdecimal():
+        return check_name(text, what="version")
+    number = int(text) if len(text) < _LONGEST_NUMBER else _LARGEST_NUMBER + 1
+    if number > _LARGEST_NUMBER:
+        raise NotFoundError("there is no version with so large a number")
+    return number

@@ -1,0 +1,147 @@
+"""Routes that read: decisions and why they were made, episodes, versions, cells, catalogue, doctor, audit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Response
+
+from steersman.domain.answers import Checkup, Explanation, LearnedTable, Owner, Verification
+from steersman.domain.records import Decision, PolicyVersion
+from steersman.service.routes.bodies import NoBody
+from steersman.service.routes.calls import Call, allowed, answer, body_of, listed, version_of
+from steersman.service.routes.operations import list_of, operation, reference
+from steersman.service.strict import read_as, read_document
+from steersman.store.audit import AuditLine
+from steersman.store.episodes import Episode
+from steersman.usecases.doctor import doctor
+from steersman.usecases.episodes import EpisodeDetail, list_episodes, show_episode
+from steersman.usecases.explain import explain, list_decisions
+from steersman.usecases.show import show
+from steersman.usecases.tenants import audit_trail, show_tenant
+from steersman.usecases.verify import verify
+from steersman.usecases.versions import VersionDetail, list_versions, show_version
+
+__all__ = ["Catalogue", "router"]
+
+router = APIRouter(tags=["reading"])
+
+_Reading = Annotated[Call, Depends(allowed("read"))]
+_Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many, the newest.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """What may be played, and the states it is played in."""
+
+    tenant: str
+    actions: tuple[Mapping[str, str], ...]  # [A] of id and label, in catalogue order
+    states: Any  # a number, or factors
+
+
+@router.get("/v1/decisions", **operation(list_of(Decision), scope="read"))
+def get_decisions(
+    call: _Reading,
+    *,
+    episode: Annotated[str | None, Query(description="Only of this episode.")] = None,
+    status: Annotated[
+        Literal["open", "learned", "void"] | None, Query(description="Only with this status.")
+    ] = None,
+    metadata: Annotated[
+        str | None, Query(description="Only with these keys and values, a JSON object.")
+    ] = None,
+    after: Annotated[str | None, Query(description="`next` of the page before.")] = None,
+    limit: _Limit = 100,
+) -> Response:
+    """List decisions, newest first."""
+    wanted = None
+    if metadata is not None:
+        wanted = read_as(dict[str, Any], read_document(metadata.encode()), where="metadata")
+    found = list_decisions(
+        call.database,
+        call.tenant,
+        episode=episode,
+        status=status,
+        metadata=wanted,
+        after=after,
+        limit=limit,
+    )
+    return listed(found, following=found[-1].decision_id if len(found) == limit else None)
+
+
+@router.get("/v1/decisions/{decision_id:id}", **operation(reference(Explanation), scope="read"))
+def get_decision(call: _Reading, decision_id: str) -> Response:
+    """Show why an action was chosen: the row as seen, bonus, greedy set, mask with reasons, draw."""
+    return answer(explain(call.database, call.tenant, decision_id))
+
+
+@router.get("/v1/episodes", **operation(list_of(Episode), scope="read"))
+def get_episodes(
+    call: _Reading,
+    status: Annotated[Literal["open", "closed"] | None, Query(description="Only with this status.")] = None,
+    limit: _Limit = 100,
+) -> Response:
+    """List episodes, the latest touched first."""
+    return listed(list_episodes(call.database, call.tenant, status=status, limit=limit))
+
+
+@router.get("/v1/episodes/{episode:id}", **operation(reference(EpisodeDetail), scope="read"))
+def get_episode(call: _Reading, episode: str) -> Response:
+    """Show one episode and its decisions, in step order."""
+    return answer(show_episode(call.database, call.tenant, episode))
+
+
+@router.get("/v1/versions", **operation(list_of(PolicyVersion), scope="read"))
+def get_versions(call: _Reading) -> Response:
+    """List versions, oldest first."""
+    return listed(list_versions(call.database, call.tenant))
+
+
+@router.get("/v1/versions/{version:id}", **operation(reference(VersionDetail), scope="read"))
+def get_version(call: _Reading, version: str) -> Response:
+    """Show one version, by number or name, and the size of its table."""
+    return answer(show_version(call.database, call.tenant, version_of(version)))
+
+
+@router.get("/v1/cells", **operation(reference(LearnedTable), scope="read"))
+def get_cells(
+    call: _Reading,
+    version: Annotated[str | None, Query(description="A number or name; the active one if none.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="At most so many states.")] = 20,
+) -> Response:
+    """Show what was learned, by the meaning of states, those with the most evidence first."""
+    chosen = None if version is None else version_of(version)
+    return answer(show(call.database, call.tenant, version=chosen, limit=limit))
+
+
+@router.get("/v1/catalogue", **operation(reference(Catalogue), scope="read"))
+def get_catalogue(call: _Reading) -> Response:
+    """Show the actions with their labels, and the states, as they are declared now."""
+    spec = show_tenant(call.database, call.tenant).spec.to_json()
+    return answer(Catalogue(call.tenant, tuple(spec["actions"]), spec["states"]))
+
+
+@router.get("/v1/tenant", **operation(reference(Owner), scope="read"))
+def get_tenant(call: _Reading) -> Response:
+    """Show the tenant and all that it declares."""
+    return answer(show_tenant(call.database, call.tenant))
+
+
+@router.get("/v1/doctor", **operation(reference(Checkup), scope="read"))
+def get_doctor(call: _Reading) -> Response:
+    """Look for what goes wrong quietly, and say it in plain words."""
+    return answer(doctor(call.database, call.tenant))
+
+
+@router.post("/v1/verify", **operation(reference(Verification), scope="read"))
+def post_verify(call: _Reading, _: Annotated[NoBody, Depends(body_of(NoBody))]) -> Response:
+    """Recompute what was logged and rebuild what was learned, and report every difference."""
+    return answer(verify(call.database, call.tenant))
+
+
+@router.get("/v1/audit", **operation(list_of(AuditLine), scope="read"))
+def get_audit(call: _Reading, limit: _Limit = 100) -> Response:
+    """List who changed what, newest first."""
+    return listed(audit_trail(call.database, call.tenant, limit=limit))
