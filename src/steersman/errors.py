@@ -282,6 +282,7 @@ class MissingExtraError(SteersmanError):
             hint=f"install it with: pip install 'steersman[{extra}]'",
         )
         self.extra = extra
+        self.purpose = purpose
 
 
 def code_of(kind: type[SteersmanError]) -> str:
