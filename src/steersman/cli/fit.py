@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["FitCommand", "fit_command"]
 
 _Teacher = Annotated[
-    list[Path], typer.Option("--teacher", help="Files and folders of teacher rows; several may follow.")
+    list[Path],
+    typer.Option(
+        "--teacher", metavar="PATH...", help="Files and folders of teacher rows; several may follow."
+    ),
 ]
 _Output = Annotated[Path, typer.Option(help="The checkpoint to write, a .safetensors file.")]
 _Learner = Annotated[str, typer.Option(help="mlp, forest, or auto: whichever does better on inner folds.")]
@@ -37,7 +40,11 @@ _Init = Annotated[Path | None, typer.Option(help="A checkpoint of a network to c
 _Fraction = Annotated[float, typer.Option(help="Share of the scenes to hold out; 0 holds none out.")]
 _Scenes = Annotated[
     list[str] | None,
-    typer.Option("--validation-scene", help="A scene to hold out, instead of a share; several may follow."),
+    typer.Option(
+        "--validation-scene",
+        metavar="SCENE...",
+        help="A scene to hold out, instead of a share; several may follow.",
+    ),
 ]
 _Tolerance = Annotated[float, typer.Option(help="Regret up to it counts as best.")]
 _Early = Annotated[bool, typer.Option("--early-stopping", help="Choose the epochs by inner folds.")]
