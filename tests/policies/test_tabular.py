@@ -5,7 +5,6 @@ from math import log, sqrt
 import pytest
 
 from steersman.domain.catalogue import ActionCatalogue
-from steersman.domain.records import SeenRow
 from steersman.domain.settings import PolicySettings, Prior
 from steersman.policies.tabular import (
     QTable,
@@ -17,12 +16,12 @@ from steersman.policies.tabular import (
 )
 
 CARDS = ActionCatalogue.of(["hold", "trade", "concede"])
-ROW = SeenRow([0.5, 0.9, 0.5], [4, 2, 4], [4, 2, 4], [0.0, 1.0, 0.0])
+ROW = StateRow([0.5, 0.9, 0.5], [4, 2, 4], [4, 2, 4], [0.0, 1.0, 0.0])
 
 
 def test_the_width_of_the_reward_range_scales_the_bonus() -> None:
     # n = (1, 4): the first wins when c * w * 0.6343 > the difference of q, 5.0 here: for w = 10, c above 0.788.
-    row = SeenRow([0.0, 5.0], [1, 4], [1, 4], [0.0, 0.0])
+    row = StateRow([0.0, 5.0], [1, 4], [1, 4], [0.0, 0.0])
     low, high = -5.0, 5.0
     assert greedy_in_row(row, PolicySettings(c=0.78, reward_low=low, reward_high=high), explore=True) == [1]
     assert greedy_in_row(row, PolicySettings(c=0.80, reward_low=low, reward_high=high), explore=True) == [0]
@@ -46,7 +45,7 @@ def test_the_choice_has_the_probability_of_the_mixture() -> None:
 
 
 def test_ties_share_the_greedy_probability() -> None:
-    row = SeenRow([0.5, 0.5, 0.0], [3, 3, 3], [3, 3, 3], [0.0, 0.0, 0.0])
+    row = StateRow([0.5, 0.5, 0.0], [3, 3, 3], [3, 3, 3], [0.0, 0.0, 0.0])
     settings = PolicySettings(epsilon=0.3)
     # (1 - 0.3) / 2 + 0.3 / 3 = 0.45 for each of the tied, 0.1 for the third.
     chosen = [choose_in_row(row, settings, u, explore=True) for u in (0.2, 0.7, 0.95)]
@@ -58,7 +57,7 @@ def test_without_exploration_epsilon_is_not_played() -> None:
     assert [
         choose_in_row(ROW, PolicySettings(epsilon=1.0), u, explore=False).position for u in (0.0, 0.99)
     ] == [1, 1]
-    tied = SeenRow([0.5, 0.5, 0.7], [1, 1, 1], [1, 1, 0], [0.0, 0.0, 0.0])
+    tied = StateRow([0.5, 0.5, 0.7], [1, 1, 1], [1, 1, 0], [0.0, 0.0, 0.0])
     choices = [choose_in_row(tied, PolicySettings(), u, explore=False) for u in (0.49, 0.51)]
     assert [(choice.position, choice.propensity) for choice in choices] == [(0, 0.5), (1, 0.5)]
 

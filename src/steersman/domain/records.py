@@ -29,10 +29,10 @@ __all__ = [
 class SeenRow:
     """The cells of the feasible actions of one state, in catalogue order, as a decision saw them."""
 
-    q: Sequence[float]  # [F] float64
-    visits: Sequence[int]  # [F] int, times chosen
-    updates: Sequence[int]  # [F] int, times learned from
-    borrowed: Sequence[float]  # [F] float64, evidence the cell started with
+    q: tuple[float, ...]  # [F] float64
+    visits: tuple[int, ...]  # [F] int, times chosen
+    updates: tuple[int, ...]  # [F] int, times learned from
+    borrowed: tuple[float, ...]  # [F] float64, evidence the cell started with
 
 
 @dataclass(frozen=True, slots=True)

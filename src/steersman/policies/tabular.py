@@ -77,12 +77,12 @@ class UCBQTablePolicy:
         row = self.table.rows.get(state)
         return opening_row(self.catalogue, self.settings) if row is None else row
 
-    def seen(self, state: int, feasible: Sequence[int]) -> SeenRow | StateRow:
+    def seen(self, state: int, feasible: Sequence[int]) -> StateRow:
         """Return the cells of the feasible positions of `state`: its row itself when that is all of them."""
         row = self.row(state)
         if len(feasible) == len(self.catalogue.ids):
             return row
-        return SeenRow(
+        return StateRow(
             [row.q[i] for i in feasible],
             [row.visits[i] for i in feasible],
             [row.updates[i] for i in feasible],
