@@ -94,7 +94,9 @@ def _arguments() -> argparse.Namespace:
     )
     add("--folds", choices=KINDS, action="append", help="the kind of folds; default: both")
     add("--quick", action="store_true", help="two small scenarios and three quick learners")
-    add("--budget", type=float, default=600.0, help="seconds for a peer's folds of one scenario")
+    add(
+        "--budget", type=int, default=300, help="seconds of processor time for a peer's folds of one scenario"
+    )
     add("--cache", type=Path, default=_CACHE, help="where choices and the peers' environment are kept")
     add("--output", type=Path, default=_CACHE, help=f"the folder for {_PICTURE}")
     add("--json", action="store_true", help="print one line of JSON instead of tables")

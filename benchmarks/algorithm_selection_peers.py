@@ -2,12 +2,12 @@
 
 `main` reads one task and one name from the command line and writes the chosen algorithms. All peers see the same rows,
 folds and features: a missing feature stands at its training mean, with an indicator beside it, and networks and linear
-learners get standardised columns. Settings are those that a user of the package would begin with; forests have as many
-trees as ours.
+learners get standardised columns. Settings are those that a user of the package would begin with.
 """
 
 from __future__ import annotations
 
+import resource
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 __all__ = ["PEERS", "main"]
 
-_TREES = 300
+_TREES = 300  # of a forest
 _VOTING_TREES = 100  # of each pair
 _PASSES = 20
 
@@ -31,8 +31,9 @@ _Peer: TypeAlias = Callable[[_Floats, _Floats, _Floats], _Choices]
 
 
 def main() -> None:
-    """Run peer NAME on TASK.npz (features, losses, folds) and write choices to OUTPUT.npy."""
-    name, task, output = sys.argv[1:]
+    """Run peer NAME on TASK.npz (features, losses, folds), write choices to OUTPUT.npy; SIGXCPU after SECONDS."""
+    name, task, output, seconds = sys.argv[1:]
+    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
     with np.load(task) as arrays:
         features, losses, folds = (arrays[key] for key in ("features", "losses", "folds"))
     chosen = np.zeros(len(folds), dtype=np.int64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -23,15 +24,18 @@ from benchmarks.algorithm_selection_tasks import Task
 from steersman.domain.canonical import canonical_json, fingerprint
 from steersman.training.fit import fit_examples
 from steersman.training.metrics import choices
+from steersman.training.selection import decide_settings
 from steersman.training.settings import FitSettings
 
 __all__ = ["LEARNERS", "Outcome", "PeerEnvironment", "Told", "remaining", "run_learner", "run_peer"]
 
+_TREES = 900  # of all three forests of a mixed loss together
+
 LEARNERS: Mapping[str, FitSettings] = {
     "mlp": FitSettings(),
     "mlp --search": FitSettings(search=True),
-    "forest": FitSettings(learner="forest"),
-    "auto": FitSettings(learner="auto"),
+    "forest": FitSettings(learner="forest", loss="mixed", trees=_TREES),
+    "auto": FitSettings(learner="auto", trees=_TREES),
 }
 """The same settings for every scenario; what they leave open is chosen on inner folds of the rows trained on."""
 
@@ -57,41 +61,64 @@ class Outcome:
     decided: tuple[Mapping[str, Any], ...] = ()  # of each fold, the settings that a learner of ours came to
 
 
-def remaining(task: Task, name: str, cache: Path, budget: float) -> int:
+def remaining(task: Task, name: str, cache: Path, budget: int) -> int:
     """Return how many folds are still to be run; a peer runs all of them or none."""
     if name in PEERS:
         return 0 if _peer_file(task, name, cache, budget).exists() else len(task.fold_numbers)
-    return sum(not _fold_file(task, name, fold, cache).exists() for fold in task.fold_numbers)
+    return sum(not _fold_file(task, LEARNERS[name], fold, cache).exists() for fold in task.fold_numbers)
 
 
 def run_learner(task: Task, name: str, cache: Path, told: Told) -> Outcome:
-    """Fit to the complement of each fold and choose for the fold; folds that were run before are read."""
+    """Fit to the complement of each fold and choose for the fold; what was run before is read.
+
+    What a learner of ours decides on, and what is chosen with settings in which nothing is left open, are kept apart,
+    so that learners which come to the same settings share the fit.
+    """
     chosen = np.zeros(len(task.folds), dtype=np.int64)
     seconds = 0.0
     decided: list[Mapping[str, Any]] = []
     for fold in task.fold_numbers:
         held_out = task.folds == fold
-        path = _fold_file(task, name, fold, cache)
-        if not path.exists():
-            begin = time.perf_counter()
-            fitted, decision = fit_examples(task.examples.take(~held_out), LEARNERS[name])
-            rest = task.examples.take(held_out)
-            picked = choices(fitted.policy.batch_values(rest.features), rest.feasible)
-            _keep(
-                path,
-                {
-                    "chosen": picked.tolist(),
-                    "seconds": time.perf_counter() - begin,
-                    "decided": decision.settings.to_json(),
-                    "trials": [trial.to_json() for trial in decision.trials],
-                },
-            )
+        is_new = not _fold_file(task, LEARNERS[name], fold, cache).exists()
+        settings, deciding = _decide(task, LEARNERS[name], fold, cache)
+        chosen[held_out], fitting = _choose(task, settings, fold, cache)
+        seconds += deciding + fitting
+        decided.append(settings.to_json())
+        if is_new:
             told()
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        chosen[held_out] = kept["chosen"]
-        seconds += kept["seconds"]
-        decided.append(kept["decided"])
     return Outcome(chosen, seconds, tuple(decided))
+
+
+def _decide(task: Task, asked: FitSettings, fold: int, cache: Path) -> tuple[FitSettings, float]:
+    """Return what `asked` comes to on the rows trained on, and the seconds that this took."""
+    path = _fold_file(task, asked, fold, cache)
+    if not path.exists():
+        begin = time.perf_counter()
+        decision = decide_settings(task.examples.take(task.folds != fold), asked)
+        _keep(
+            path,
+            {
+                "seconds": time.perf_counter() - begin,
+                "decided": decision.settings.to_json(),
+                "trials": [trial.to_json() for trial in decision.trials],
+            },
+        )
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    return FitSettings(**kept["decided"]), kept["seconds"]
+
+
+def _choose(task: Task, settings: FitSettings, fold: int, cache: Path) -> tuple[NDArray[np.int64], float]:
+    """Return what a policy with `settings` chooses on `fold`, and the seconds that its fit took."""
+    path = _fold_file(task, settings, fold, cache, "chosen")
+    if not path.exists():
+        begin = time.perf_counter()
+        held_out = task.folds == fold
+        fitted, _ = fit_examples(task.examples.take(~held_out), settings)
+        rest = task.examples.take(held_out)
+        picked = choices(fitted.policy.batch_values(rest.features), rest.feasible)
+        _keep(path, {"chosen": picked.tolist(), "seconds": time.perf_counter() - begin})
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    return np.array(kept["chosen"], dtype=np.int64), kept["seconds"]
 
 
 class PeerEnvironment:
@@ -113,8 +140,11 @@ class PeerEnvironment:
         return path
 
 
-def run_peer(task: Task, name: str, cache: Path, environment: PeerEnvironment, *, budget: float) -> Outcome:
-    """Run a peer on all folds in a process of its own that ends after `budget` seconds, or read what it chose."""
+def run_peer(task: Task, name: str, cache: Path, environment: PeerEnvironment, *, budget: int) -> Outcome:
+    """Run a peer on all folds in a process of its own, or read what it chose.
+
+    After `budget` seconds of processor time, which other work on the machine does not count towards, it is over.
+    """
     path = _peer_file(task, name, cache, budget)
     if not path.exists():
         python = environment.python()
@@ -128,29 +158,27 @@ def run_peer(task: Task, name: str, cache: Path, environment: PeerEnvironment, *
     )
 
 
-def _in_own_process(task: Task, name: str, python: Path, budget: float) -> NDArray[np.int64] | None:
+def _in_own_process(task: Task, name: str, python: Path, budget: int) -> NDArray[np.int64] | None:
     with TemporaryDirectory(prefix="steersman-peer-") as folder:
         arrays, output = Path(folder) / "task.npz", Path(folder) / "chosen.npy"
         features = task.examples.features.astype(np.float64)
         np.savez(arrays, features=features, losses=task.losses, folds=task.folds)
         program = "from benchmarks.algorithm_selection_peers import main; main()"
-        command = [str(python), "-W", "ignore", "-c", program, name, str(arrays), str(output)]
-        try:
-            subprocess.run(
-                command, check=True, timeout=budget, cwd=_ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"}
-            )
-        except subprocess.TimeoutExpired:
+        command = [str(python), "-W", "ignore", "-c", program, name, str(arrays), str(output), str(budget)]
+        done = subprocess.run(command, check=False, cwd=_ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"})
+        if done.returncode == -signal.SIGXCPU:
             return None
+        done.check_returncode()
         chosen: NDArray[np.int64] = np.load(output)
         return chosen
 
 
-def _fold_file(task: Task, name: str, fold: int, cache: Path) -> Path:
-    key = [*_task_key(task), LEARNERS[name].to_json(), _fit_code(), fold]
-    return cache / "ours" / f"{_slug(task, name)}-{fold}-{fingerprint(key)[:16]}.json"
+def _fold_file(task: Task, settings: FitSettings, fold: int, cache: Path, what: str = "decided") -> Path:
+    key = [*_task_key(task), settings.to_json(), _fit_code(), fold]
+    return cache / what / f"{_slug(task, settings.learner)}-{fold}-{fingerprint(key)[:16]}.json"
 
 
-def _peer_file(task: Task, name: str, cache: Path, budget: float) -> Path:
+def _peer_file(task: Task, name: str, cache: Path, budget: int) -> Path:
     code = (_ROOT / "benchmarks" / "algorithm_selection_peers.py").read_text(encoding="utf-8")
     key = [*_task_key(task), name, list(_PACKAGES), code, budget]
     return cache / "peers" / f"{_slug(task, name)}-{fingerprint(key)[:16]}.json"

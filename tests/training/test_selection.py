@@ -20,7 +20,7 @@ from steersman.policies.action_value import ActionValuePolicy
 from steersman.training import selection
 from steersman.training.learners import fit_decided
 from steersman.training.metrics import choices, regrets
-from steersman.training.selection import decide_settings
+from steersman.training.selection import decide_settings, standard_error
 
 
 def test_scene_folds_hold_every_row_out_once_and_scenes_whole() -> None:
@@ -113,16 +113,16 @@ def test_early_stopping_generalises_better_than_a_hundred_fixed_epochs() -> None
 def test_a_search_takes_the_trial_with_the_least_regret_on_inner_folds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(selection, "SEARCH_TRIALS", 3)
+    corners = selection.SEARCH_CORNERS[:2]
+    monkeypatch.setattr(selection, "SEARCH_CORNERS", corners)
     monkeypatch.setattr(selection, "SEARCH_STEPS", (5, 20))
     examples = draw_examples(scenes=6, rows=6)
     settings = FitSettings(epochs=10, search=True)
     decision = decide_settings(examples, settings)
-    assert len(decision.trials) == 4 * 3  # the settings as given and three corners, at 5, 10 and 20 epochs
+    assert len(decision.trials) == 3 * 3  # as given and two corners, at 5, 10 and 20 epochs
     assert decision.trials[0].settings == replace(settings, search=False)
-    assert min(trial.regret for trial in decision.trials) == next(
-        trial.regret for trial in decision.trials if trial.settings == decision.settings
-    )
+    best = min(decision.trials, key=lambda trial: trial.regret)
+    assert decision.settings == replace(best.settings, ensemble=selection.SEARCH_ENSEMBLE)
     # A trial's regret is that of separate fits.
     trial = decision.trials[-1]
     folds = inner_folds(examples, seed=0)
@@ -134,10 +134,16 @@ def test_a_search_takes_the_trial_with_the_least_regret_on_inner_folds(
     assert trial.regret == pytest.approx(lost.mean(), rel=1e-6)
 
 
-def test_corners_that_diverge_are_out_of_the_race(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "SEARCH_TRIALS", 2)
+def test_a_larger_ensemble_that_was_asked_for_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "SEARCH_CORNERS", ())
     monkeypatch.setattr(selection, "SEARCH_STEPS", (5,))
-    monkeypatch.setitem(selection.SEARCH_SPACE, "learning_rate", (1e30,))
+    settings = FitSettings(epochs=5, search=True, ensemble=7)
+    assert decide_settings(draw_examples(scenes=4, rows=4), settings).settings.ensemble == 7
+
+
+def test_corners_that_diverge_are_out_of_the_race(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "SEARCH_CORNERS", ({"learning_rate": 1e30},))
+    monkeypatch.setattr(selection, "SEARCH_STEPS", (5,))
     decision = decide_settings(draw_examples(scenes=4, rows=4), FitSettings(epochs=5, search=True))
     assert [trial.settings.learning_rate for trial in decision.trials] == [1e-3]
     with pytest.raises(FitError):
@@ -146,16 +152,78 @@ def test_corners_that_diverge_are_out_of_the_race(monkeypatch: pytest.MonkeyPatc
         )
 
 
-def test_auto_compares_both_learners_and_both_losses() -> None:
+def test_auto_compares_both_learners_and_losses_for_long_tails() -> None:
     examples = draw_examples(scenes=6, rows=6)
     decision = decide_settings(examples, FitSettings(learner="auto", epochs=5, trees=10))
-    assert {(trial.settings.learner, trial.settings.loss) for trial in decision.trials} >= {
-        ("mlp", "squared"),
-        ("forest", "squared"),
-        ("forest", "mixed"),
-        ("forest", "pairwise"),
-    }
-    assert decision.settings.learner in ("mlp", "forest")
+    assert [
+        (trial.settings.learner, trial.settings.loss, trial.settings.inputs) for trial in decision.trials
+    ] == [
+        ("mlp", "squared", "plain"),
+        ("mlp", "mixed", "ranked"),
+        ("forest", "mixed", "plain"),
+        ("forest", "pairwise", "plain"),
+    ]
+    assert decision.settings in [trial.settings for trial in decision.trials]
+
+
+def test_a_search_of_auto_compares_what_both_learners_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "SEARCH_STEPS", (5,))
+    decision = decide_settings(
+        draw_examples(scenes=4, rows=6), FitSettings(learner="auto", search=True, epochs=5, trees=2)
+    )
+    kinds = [trial.settings.learner for trial in decision.trials]
+    assert (
+        kinds == ["mlp"] * 6 + ["forest"] * 15
+    )  # as given and five corners; five losses, three sizes of leaves
+
+
+def test_few_trees_are_enough_to_compare_but_all_are_grown_in_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(selection, "TRIAL_TREES", 4)
+    examples = draw_examples(scenes=6, rows=6)
+    trials = [
+        decide_settings(examples, FitSettings(learner="auto", epochs=5, trees=trees)).trials
+        for trees in (4, 40)
+    ]
+    assert [trial.regret for trial in trials[0]] == [trial.regret for trial in trials[1]]
+    assert {trial.settings.trees for trial in trials[1]} == {40}
+
+
+def test_a_network_must_beat_the_forest_by_more_than_a_standard_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    examples = draw_examples(scenes=4, rows=2, actions=2, masked=0.0)
+    gains = np.tile([1.0, 0.0], (8, 1))
+    examples = replace(examples, gains=gains)
+    right, wrong = np.tile([1.0, 0.0], (8, 1)), np.tile([0.0, 1.0], (8, 1))
+
+    def decided(forest_is_wrong_in: int) -> str:
+        """Let the network be right, and the forest wrong in so many of the four scenes."""
+        forest = np.where(examples.scenes[:, None] < forest_is_wrong_in, wrong, right)
+        monkeypatch.setattr(selection, "_forest_values", lambda *_: forest)
+        monkeypatch.setattr(
+            selection,
+            "_mlp_trials",
+            lambda given, settings, *_: [selection._measure(given, settings, right)],
+        )
+        return decide_settings(examples, FitSettings(learner="auto")).settings.learner
+
+    # Wrong in one scene of four: mean 1/4; sums of deviations 2 · 3/4 and three times 2 · -1/4, so that the standard
+    # error is sqrt((9/4 + 3/4) · 4/3) / 8 = 1/4, which the mean does not pass.
+    assert decided(1) == "forest"
+    # Wrong in two: mean 1/2; four sums of ±1, the standard error is sqrt(4 · 4/3) / 8 = 0.29.
+    assert decided(2) == "mlp"
+    assert decided(0) == "forest"
+
+
+def test_the_standard_error_takes_rows_of_a_scene_together() -> None:
+    differences = np.array([0.0, 0.0, 3.0, 3.0, 3.0, 3.0])  # mean 2
+    apart = standard_error(differences, np.arange(6))  # deviations -2, -2, 1, 1, 1, 1
+    assert apart == pytest.approx(np.sqrt(12 * 6 / 5) / 6)
+    together = standard_error(differences, np.array([5, 5, 7, 7, 9, 9]))  # sums -4, 2, 2
+    assert together == pytest.approx(np.sqrt(24 * 3 / 2) / 6)
+    assert standard_error(differences, np.zeros(6, dtype=np.int64)) == np.inf
 
 
 def test_auto_takes_the_forest_where_the_answer_is_a_step() -> None:

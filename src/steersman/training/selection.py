@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -20,32 +21,39 @@ from steersman.training.metrics import choices, regrets
 from steersman.training.mlp import MlpNetwork, find_device
 from steersman.training.normalise import scale_features, scale_targets
 from steersman.training.progress import Progress, ProgressEvent, quiet
-from steersman.training.settings import INPUTS, LOSS_NAMES, FitSettings
+from steersman.training.settings import LOSS_NAMES, FitSettings
 from steersman.training.targets import normalise_targets, shaped_gains, shapes_of
 
 __all__ = [
     "FOREST_LEAVES",
-    "SEARCH_SPACE",
+    "SEARCH_CORNERS",
+    "SEARCH_ENSEMBLE",
     "SEARCH_STEPS",
-    "SEARCH_TRIALS",
+    "TRIAL_TREES",
     "Decision",
     "Trial",
     "decide_settings",
+    "standard_error",
 ]
 
-SEARCH_SPACE: dict[str, tuple[Any, ...]] = {
-    "hidden_dim": (16, 32, 64),
-    "learning_rate": (1e-3, 3e-3, 1e-2),
-    "weight_decay": (0.0, 1e-3, 1e-2),
-    "loss": LOSS_NAMES,
-    "inputs": INPUTS,
-}
-SEARCH_STEPS = (25, 50, 100, 200, 400)
+_REGULARISED = {"inputs": "ranked", "hidden_dim": 32, "learning_rate": 3e-3, "weight_decay": 1e-2}
+_GENTLE = {"inputs": "ranked", "hidden_dim": 64, "learning_rate": 1e-3, "weight_decay": 0.0}
+SEARCH_CORNERS: tuple[Mapping[str, Any], ...] = (
+    {"loss": "squared", **_REGULARISED},
+    {"loss": "log", **_REGULARISED},
+    {"loss": "mixed", **_REGULARISED},
+    {"loss": "pairwise", **_REGULARISED},
+    {"loss": "mixed", **_GENTLE},
+)
+"""What a search compares with the network as given. They are few and far apart: among many the luckiest wins."""
+SEARCH_STEPS = (50, 100, 200)
 """Numbers of epochs that a search compares; one run passes through all of them."""
-SEARCH_TRIALS = 16
-"""How many corners of the space are tried, beside the settings as given."""
+SEARCH_ENSEMBLE = 5
+"""A network that was searched for is the mean of at least so many seeds, as what one seed gained may be luck."""
 FOREST_LEAVES = (1, 2, 5)
 """Least numbers of rows in a leaf that a search compares."""
+TRIAL_TREES = 100
+"""A forest has at most so many trees on inner folds: enough to compare, a fraction of the time."""
 
 _Visit = Callable[[int, NDArray[np.bool_], NDArray[np.float32]], None]
 
@@ -55,7 +63,7 @@ class Trial:
     """Settings in which nothing is left open, and what they came to on the inner folds."""
 
     settings: FitSettings
-    regret: float  # mean, over all rows, each held out once
+    regret: float  # mean, over all rows, each held out once; of a forest with at most TRIAL_TREES trees
 
     def to_json(self) -> dict[str, Any]:
         """Return the trial as JSON."""
@@ -70,11 +78,22 @@ class Decision:
     trials: tuple[Trial, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Measured:
+    """A trial, and what it came to row by row."""
+
+    trial: Trial
+    regrets: NDArray[np.float64]  # [N]
+
+
 def decide_settings(examples: Examples, settings: FitSettings, *, progress: Progress = quiet) -> Decision:
     """Return `settings` with learner, epochs and whatever else is to be chosen filled in.
 
-    Trials are compared by their mean regret over inner folds by scene; of equals the first is taken, and the
-    settings as given come first. Raises InvalidInputError with fewer than two training scenes, FitError.
+    Trials are compared by their mean regret over inner folds by scene. A search takes the least; of equals the first,
+    and the settings as given come first. `auto` takes the best forest unless the best network beats it by more than
+    a standard error of their difference over scenes: the rule of one standard error (Breiman, Friedman, Olshen, Stone
+    1984, section 3.4.3), in favour of the learner that varies less from sample to sample. Raises InvalidInputError
+    with fewer than two training scenes, FitError.
     """
     if settings.learner == "forest" and settings.early_stopping:
         raise InvalidInputError("early_stopping: expected the learner mlp or auto, as a forest has no epochs")
@@ -84,58 +103,90 @@ def decide_settings(examples: Examples, settings: FitSettings, *, progress: Prog
     plain = replace(settings, search=False, early_stopping=False)
     if settings.early_stopping and settings.learner != "auto":
         return Decision(replace(plain, epochs=_best_epochs(examples, plain, folds, progress)))
-    trials: list[Trial] = []
+    networks: list[_Measured] = []
+    forests: list[_Measured] = []
     if settings.learner in ("mlp", "auto"):
-        given = replace(plain, learner="mlp")
-        if settings.early_stopping:
-            given = replace(given, epochs=_best_epochs(examples, given, folds, progress))
-        candidates = [given, *_other_networks(given, settings)]
-        for index, candidate in enumerate(candidates):
-            progress(ProgressEvent("networks on inner folds", index, len(candidates)))
-            steps = {candidate.epochs, *(SEARCH_STEPS if settings.search else ())}
-            try:
-                trials += _mlp_trials(examples, candidate, steps, folds)
-            except DeviceUnavailableError:
-                raise
-            except FitError:
-                if candidate == given:  # corners that diverge are out of the race; what was asked for is not
-                    raise
+        networks = _try_networks(examples, settings, replace(plain, learner="mlp"), folds, progress)
     if settings.learner in ("forest", "auto"):
         candidates = _forest_candidates(replace(plain, learner="forest"), search=settings.search)
         for index, candidate in enumerate(candidates):
             progress(ProgressEvent("forests on inner folds", index, len(candidates)))
-            trials.append(Trial(candidate, _forest_regret(examples, candidate, folds)))
-    best = min(trials, key=lambda trial: trial.regret)
-    return Decision(best.settings, tuple(trials))
+            forests.append(_measure(examples, candidate, _forest_values(examples, candidate, folds)))
+    best = _steadier(examples, forests, networks)
+    if settings.search and best.learner == "mlp":
+        best = replace(best, ensemble=max(best.ensemble, SEARCH_ENSEMBLE))
+    return Decision(best, tuple(measured.trial for measured in (*networks, *forests)))
+
+
+def _try_networks(
+    examples: Examples,
+    settings: FitSettings,
+    given: FitSettings,
+    folds: NDArray[np.int64],
+    progress: Progress,
+) -> list[_Measured]:
+    """Return the trials of the network as given, first, and of others."""
+    if settings.early_stopping:
+        given = replace(given, epochs=_best_epochs(examples, given, folds, progress))
+    candidates = [given, *_other_networks(given, settings)]
+    found: list[_Measured] = []
+    for index, candidate in enumerate(candidates):
+        progress(ProgressEvent("networks on inner folds", index, len(candidates)))
+        steps = {candidate.epochs, *SEARCH_STEPS} if settings.search else {candidate.epochs}
+        try:
+            found += _mlp_trials(examples, candidate, steps, folds)
+        except DeviceUnavailableError:
+            raise
+        except FitError:
+            if candidate == given:  # others that diverge are out of the race; what was asked for is not
+                raise
+    return found
+
+
+def _steadier(examples: Examples, forests: list[_Measured], networks: list[_Measured]) -> FitSettings:
+    """Return the settings of the best forest, or of the best network where that is better beyond doubt."""
+    best = [min(found, key=lambda measured: measured.trial.regret) for found in (forests, networks) if found]
+    if len(best) == 1:
+        return best[0].trial.settings
+    forest, network = best
+    gained = forest.regrets - network.regrets
+    certain = float(gained.mean()) > standard_error(gained, examples.scenes)
+    return (network if certain else forest).trial.settings
+
+
+def standard_error(differences: NDArray[np.float64], scenes: NDArray[np.int64]) -> float:
+    """Return the standard error of the mean of `differences` [N], rows of one of `scenes` [N] taken together.
+
+    The cluster-robust estimate for a mean: with e the sums of deviations by scene, sqrt(sum(e²) · S / (S - 1)) / N
+    over S scenes (Liang, Zeger 1986). Infinite for one scene.
+    """
+    _, index = np.unique(scenes, return_inverse=True)
+    sums = np.bincount(index, weights=differences - differences.mean())
+    if len(sums) < 2:
+        return math.inf
+    return float(np.sqrt(np.square(sums).sum() * len(sums) / (len(sums) - 1)) / len(differences))
 
 
 def _other_networks(given: FitSettings, settings: FitSettings) -> list[FitSettings]:
     """Return what to compare with the network as given: corners in a search, else the one that differs the most."""
     if settings.search:
-        return _corners(given)
+        return [
+            corner for corner in (replace(given, **changes) for changes in SEARCH_CORNERS) if corner != given
+        ]
     tailed = replace(given, loss="mixed", inputs="ranked")
     return [tailed] if settings.learner == "auto" and tailed != given else []
 
 
-def _corners(given: FitSettings) -> list[FitSettings]:
-    """Return corners of the search space other than `given`, drawn without repetition."""
-    corners = list(product(*SEARCH_SPACE.values()))
-    order = np.random.default_rng(given.seed).permutation(len(corners))
-    found = [replace(given, **dict(zip(SEARCH_SPACE, corners[index], strict=True))) for index in order]
-    return [candidate for candidate in found if candidate != given][:SEARCH_TRIALS]
-
-
 def _forest_candidates(given: FitSettings, *, search: bool) -> list[FitSettings]:
-    """Return the loss as given and others; without a search, those that differ the most."""
-    others = LOSS_NAMES if search else ("mixed", "pairwise")
-    losses = dict.fromkeys((given.loss, *others))
+    """Return forests with every loss and leaf in a search, else the two losses that serve rows of any scale."""
+    losses = dict.fromkeys((given.loss, *LOSS_NAMES)) if search else ("mixed", "pairwise")
     leaves = FOREST_LEAVES if search else (given.min_leaf,)
     return [replace(given, loss=loss, min_leaf=leaf) for loss, leaf in product(losses, leaves)]
 
 
 def _mlp_trials(
     examples: Examples, candidate: FitSettings, steps: set[int], folds: NDArray[np.int64]
-) -> list[Trial]:
+) -> list[_Measured]:
     """Return one trial for each number of epochs in `steps`, all from one run; that of the candidate first."""
     values = {step: np.zeros(examples.gains.shape) for step in steps}
 
@@ -147,16 +198,25 @@ def _mlp_trials(
     for shape, member in product(shapes_of(run.loss), range(run.ensemble)):
         _walk(examples, replace(run, seed=run.seed + member), shape, folds, add)
     ordered = sorted(steps, key=lambda step: (step != candidate.epochs, step))
-    return [Trial(replace(candidate, epochs=step), _mean_regret(examples, values[step])) for step in ordered]
+    return [_measure(examples, replace(candidate, epochs=step), values[step]) for step in ordered]
 
 
-def _forest_regret(examples: Examples, settings: FitSettings, folds: NDArray[np.int64]) -> float:
+def _forest_values(
+    examples: Examples, settings: FitSettings, folds: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return the values of each row by a forest grown without its fold, of few trees: [N, A]."""
+    quick = replace(settings, trees=min(settings.trees, TRIAL_TREES))
     values = np.zeros(examples.gains.shape)
     for fold in range(folds.max() + 1):
         held_out = folds == fold
-        fitted = fit_decided(examples.take(~held_out), settings)
+        fitted = fit_decided(examples.take(~held_out), quick)
         values[held_out] = fitted.policy.batch_values(examples.features[held_out])
-    return _mean_regret(examples, values)
+    return values
+
+
+def _measure(examples: Examples, settings: FitSettings, values: NDArray[np.float64]) -> _Measured:
+    lost = regrets(examples.gains, examples.feasible, choices(values, examples.feasible))
+    return _Measured(Trial(settings, float(np.mean(lost))), lost)
 
 
 def _best_epochs(
@@ -237,8 +297,3 @@ def _train_beside(
         start=opening_layers(examples, settings, seed=settings.seed),
         on_epoch=look,
     )
-
-
-def _mean_regret(examples: Examples, values: NDArray[np.float64]) -> float:
-    chosen = choices(values, examples.feasible)
-    return float(np.mean(regrets(examples.gains, examples.feasible, chosen)))
