@@ -19,7 +19,8 @@ __all__ = ["commands_page", "errors_page", "main", "pages", "settings_page", "st
 
 DOCS = Path(__file__).parent
 NOTE = "<!-- Made by `make docs` from the code; changes belong there. -->\n"
-COMMENTED_FIELD = re.compile(r"^    (\w+):[^#\n]*#\s*(.+)$", re.MULTILINE)
+# The formatter may put a long default on lines of its own, before the next field begins.
+COMMENTED_FIELD = re.compile(r"^    (\w+):(?:[^#\n]|\n(?!    \w+:))*#\s*(.+)$", re.MULTILINE)
 
 
 def errors_page() -> str:
