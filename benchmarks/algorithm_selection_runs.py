@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -192,6 +193,7 @@ def _slug(task: Task, name: str) -> str:
     return "-".join(f"{task.name} {name}".replace("--", "").split())
 
 
+@functools.cache
 def _fit_code() -> str:
     """Return the SHA-256 of the modules of ours that this process has imported to fit and to choose."""
     digest = hashlib.sha256()
