@@ -22,6 +22,7 @@ from steersman.domain.answers import (
     Refresh,
     Verification,
 )
+from steersman.domain.episode import OpenEpisode
 from steersman.domain.records import (
     ClosedEpisode,
     CloseRequest,
@@ -163,6 +164,10 @@ class Steersman:
     def close_many(self, requests: Sequence[CloseRequest]) -> list[ClosedEpisode | SteersmanError]:
         """Close a list of episodes in one transaction; see `steersman.usecases.close_episode.close_many`."""
         return close_many(self.database, requests)
+
+    def episode(self, tenant: str, episode: str) -> OpenEpisode:
+        """Return an episode for a `with` block, whose end closes it with the `outcome` that it was given."""
+        return OpenEpisode(tenant, episode, decide=self.decide, reward=self.reward, close=self.close_episode)
 
     def void(self, tenant: str, decision_id: str) -> Decision:
         """Take a decision back; see `steersman.usecases.void.void`."""

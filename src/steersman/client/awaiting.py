@@ -1,0 +1,149 @@
+"""The client for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Coroutine
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+import httpx
+
+from steersman.client import verbs
+from steersman.client.exchange import Call, Outcome, Send
+from steersman.client.transport import Connected, lost, reply_of
+from steersman.domain.episode import EpisodeVerbs
+from steersman.domain.records import ClosedEpisode, Decision, Reward
+
+__all__ = ["AsyncClient", "AsyncOpenEpisode"]
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def _verb(call: Callable[_P, Call[_T]]) -> Callable[Concatenate[AsyncClient, _P], Coroutine[Any, Any, _T]]:
+    @functools.wraps(call)
+    async def method(self: AsyncClient, /, *args: _P.args, **options: _P.kwargs) -> _T:
+        return await self._carry_out(call(*args, **options))
+
+    return method
+
+
+class AsyncOpenEpisode(EpisodeVerbs[Awaitable[Decision], Awaitable[Reward]]):
+    """An episode that the end of an `async with` block closes with its `outcome`; an exception leaves it open."""
+
+    def __init__(
+        self,
+        tenant: str,
+        episode: str,
+        *,
+        decide: Callable[..., Awaitable[Decision]],
+        reward: Callable[..., Awaitable[Reward]],
+        close: Callable[[str, str, float | None], Awaitable[ClosedEpisode]],
+    ) -> None:
+        """Take the verbs that name a tenant and an episode."""
+        super().__init__(tenant, episode, decide=decide, reward=reward)
+        self._close = close
+
+    async def __aenter__(self) -> Self:
+        """Return the episode; its first decide opens it, or it is gone on with."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the episode unless an exception ends the block; raises what `close_episode` does."""
+        if kind is None:
+            self.closed = await self._close(self.tenant, self.episode, self.outcome)
+
+
+class AsyncClient(Connected[httpx.AsyncClient]):
+    """The verbs of `Steersman` over HTTP; safe to share among the tasks of one event loop.
+
+    Every verb retries what passes by itself, and raises what the library would, AccessError when the key does not
+    let it in, or StoreUnavailableError when the service does not answer.
+    """
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        """Return the client itself."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close every connection."""
+        await self.close()
+
+    def episode(self, tenant: str, episode: str) -> AsyncOpenEpisode:
+        """Return an episode for an `async with` block, whose end closes it with the `outcome` that it was given."""
+        return AsyncOpenEpisode(
+            tenant, episode, decide=self.decide, reward=self.reward, close=self.close_episode
+        )
+
+    def _connect(self, options: dict[str, Any]) -> httpx.AsyncClient:
+        return httpx.AsyncClient(**options)
+
+    async def _carry_out(self, call: Call[_T]) -> _T:
+        steps = self._steps(call)
+        outcome: Outcome = None
+        try:
+            while True:
+                effect = steps.send(outcome)
+                if isinstance(effect, Send):
+                    outcome = await self._send(effect)
+                else:
+                    await asyncio.sleep(effect.seconds)
+                    outcome = None
+        except StopIteration as stop:
+            record: _T = stop.value
+            return record
+
+    async def _send(self, effect: Send) -> Outcome:
+        request = effect.request
+        try:
+            return reply_of(
+                await self._http.request(
+                    request.method,
+                    request.path,
+                    params=request.query,
+                    content=request.body,
+                    timeout=effect.timeout,
+                )
+            )
+        except httpx.RequestError as error:
+            return lost(error)
+
+    create_tenant = _verb(verbs.create_tenant)
+    change_tenant = _verb(verbs.change_tenant)
+    show_tenant = _verb(verbs.show_tenant)
+    list_tenants = _verb(verbs.list_tenants)
+    retire_tenant = _verb(verbs.retire_tenant)
+    erase_tenant = _verb(verbs.erase_tenant)
+    decide = _verb(verbs.decide)
+    decide_many = _verb(verbs.decide_many)
+    reward = _verb(verbs.reward)
+    reward_many = _verb(verbs.reward_many)
+    close_episode = _verb(verbs.close_episode)
+    close_many = _verb(verbs.close_many)
+    void = _verb(verbs.void)
+    expire = _verb(verbs.expire)
+    list_versions = _verb(verbs.list_versions)
+    freeze = _verb(verbs.freeze)
+    activate = _verb(verbs.activate)
+    roll_back = _verb(verbs.roll_back)
+    create_base = _verb(verbs.create_base)
+    build_base = _verb(verbs.build_base)
+    refresh = _verb(verbs.refresh)
+    create_key = _verb(verbs.create_key)
+    list_keys = _verb(verbs.list_keys)
+    revoke_key = _verb(verbs.revoke_key)
+    rotate_key = _verb(verbs.rotate_key)
+    verify = _verb(verbs.verify)
+    doctor = _verb(verbs.doctor)
+    explain = _verb(verbs.explain)
+    show = _verb(verbs.show)

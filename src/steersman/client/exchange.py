@@ -1,0 +1,192 @@
+"""One call over HTTP without any input or output: which tries are made, what is waited for, and when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from itertools import count
+from typing import TypeAlias, TypeVar
+
+from steersman.client.problems import error_of
+from steersman.errors import InvalidInputError, OverloadedError, StoreUnavailableError
+
+__all__ = [
+    "Call",
+    "Effect",
+    "Lost",
+    "Outcome",
+    "Patience",
+    "Reply",
+    "Request",
+    "Send",
+    "Wait",
+    "pause",
+    "tries",
+]
+
+_T = TypeVar("_T")
+
+_FIRST_PAUSE = 0.05  # seconds, the longest before the second try; it doubles with each
+_LONGEST_PAUSE = 5.0  # seconds
+_SHORTEST_TRY = 0.001  # seconds
+_PASSING = {429, 502, 503, 504}  # statuses of what may go well a moment later
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a call goes on. Raises InvalidInputError for what is out of bounds."""
+
+    timeout: float  # seconds for each step of one try: connect, send, wait for the answer
+    deadline: float  # seconds for the whole call, every try and pause
+    retries: int  # further tries at most
+
+    def __post_init__(self) -> None:
+        """Check the bounds."""
+        for name in ("timeout", "deadline"):
+            if not 0.0 < getattr(self, name) <= 86_400.0:
+                raise InvalidInputError(
+                    f"{name}: expected above 0 to 86400 seconds, got {getattr(self, name)!r}"
+                )
+        if not 0 <= self.retries <= 1000:
+            raise InvalidInputError(f"retries: expected 0 to 1000, got {self.retries!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request; whatever ids it needs are in it, so that each try is the same."""
+
+    method: str
+    path: str  # percent-encoded, from the root of the service
+    query: Mapping[str, str | int] | None = None
+    body: bytes | None = None  # JSON
+    repeatable: bool = True  # whether it does no more when it arrives twice
+    lengthy: bool = False  # whether its answer may take as long as the deadline allows
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Ask the caller to send the request and tell what became of it."""
+
+    request: Request
+    timeout: float  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Ask the caller to wait."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer, whatever it says."""
+
+    status: int
+    headers: Mapping[str, str]  # names in lower case
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """No answer."""
+
+    reason: str
+    arrived: bool  # whether the request may have reached the service
+
+
+Effect: TypeAlias = Send | Wait
+"""What a caller is asked to do."""
+
+Outcome: TypeAlias = Reply | Lost | None
+"""What a caller answers: a reply or its absence to Send, None to Wait."""
+
+Call: TypeAlias = Generator[Request, bytes, _T]
+"""A verb: yields each request that it needs, is sent the body of the answer, and returns a record."""
+
+
+def tries(
+    call: Call[_T], patience: Patience, *, url: str, clock: Callable[[], float], draw: Callable[[], float]
+) -> Generator[Effect, Outcome, _T]:
+    """Yield what is to be done for `call`, and return its record.
+
+    `clock` tells monotonic seconds, `draw` a number in [0, 1) for each pause; `url` is named by errors. Raises what
+    the service refuses with, or StoreUnavailableError when there was no answer until the end of patience.
+    """
+    end = clock() + patience.deadline
+    try:
+        request = next(call)
+        while True:
+            body = yield from _answered(request, patience, end, url=url, clock=clock, draw=draw)
+            request = call.send(body)
+    except StopIteration as stop:
+        record: _T = stop.value
+        return record
+
+
+def _answered(
+    request: Request,
+    patience: Patience,
+    end: float,
+    *,
+    url: str,
+    clock: Callable[[], float],
+    draw: Callable[[], float],
+) -> Generator[Effect, Outcome, bytes]:
+    """Yield what is to be done until `request` is answered, and return the body."""
+    for number in count():
+        left = max(end - clock(), _SHORTEST_TRY)
+        outcome = yield Send(request, left if request.lengthy else min(patience.timeout, left))
+        if isinstance(outcome, Reply) and 200 <= outcome.status < 300:
+            return outcome.body
+        assert outcome is not None  # noqa: S101  (Send is answered)
+        error = (
+            _lost(request, outcome, number + 1, url) if isinstance(outcome, Lost) else error_of(outcome, url)
+        )
+        seconds = pause(number, outcome, draw())
+        if number >= patience.retries or not _may_repeat(request, outcome, error) or clock() + seconds >= end:
+            raise error
+        yield Wait(seconds)
+    raise AssertionError  # pragma: no cover
+
+
+def pause(number: int, outcome: Reply | Lost, draw: float) -> float:
+    """Return the seconds to wait after try `number`, counted from 0; `draw` is a number in [0, 1).
+
+    Full jitter: uniform up to a bound that doubles with each try (M. Brooker, "Exponential Backoff And Jitter",
+    2015), on top of what a Retry-After asks for, so that those who were told the same do not return at once.
+    """
+    bound = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(number, 16))
+    return draw * bound + (_asked_pause(outcome.headers) if isinstance(outcome, Reply) else 0.0)
+
+
+def _asked_pause(headers: Mapping[str, str]) -> float:
+    """Return the seconds that Retry-After asks for (RFC 9110, 10.2.3); a date counts from the answer's own."""
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    try:
+        then, now = parsedate_to_datetime(text), parsedate_to_datetime(headers.get("date", ""))
+        return max(0.0, (then - now).total_seconds())
+    except (TypeError, ValueError):
+        return 0.0
+
+
+def _may_repeat(request: Request, outcome: Reply | Lost, error: Exception) -> bool:
+    if isinstance(outcome, Lost):
+        return request.repeatable or not outcome.arrived
+    if outcome.status not in _PASSING:
+        return False
+    return request.repeatable or outcome.status == 429 or isinstance(error, OverloadedError)
+
+
+def _lost(request: Request, outcome: Lost, made: int, url: str) -> StoreUnavailableError:
+    tried = "1 try" if made == 1 else f"{made} tries"
+    if outcome.arrived and not request.repeatable:
+        return StoreUnavailableError(
+            f"no answer after {tried}: {outcome.reason}",
+            where=url,
+            hint="it may have been done all the same; look before you call again",
+        )
+    return StoreUnavailableError(f"no answer after {tried}: {outcome.reason}", where=url)

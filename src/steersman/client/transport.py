@@ -1,0 +1,91 @@
+"""What both clients tell the HTTP library, and what they make of its answers."""
+
+from __future__ import annotations
+
+import random
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Generator
+from typing import Any, Generic, TypeVar
+from urllib.parse import urlsplit
+
+import httpx
+
+from steersman.client.exchange import Call, Effect, Lost, Outcome, Patience, Reply, tries
+from steersman.errors import InvalidInputError
+
+__all__ = ["Connected", "lost", "reply_of"]
+
+_H = TypeVar("_H")
+_T = TypeVar("_T")
+
+_KEPT = 30.0  # seconds that a connection without requests is kept; a service keeps them for longer
+_NEVER_ARRIVED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+
+
+class Connected(ABC, Generic[_H]):
+    """What a client is made of, whether it blocks or not; `_H` is the HTTP library's client."""
+
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        *,
+        timeout: float = 10.0,
+        deadline: float = 30.0,
+        retries: int = 10,
+        connections: int = 100,
+    ) -> None:
+        """Take the URL of the service and a key's text; nothing is sent yet.
+
+        `timeout` is in seconds and holds for each step of one try (connecting, sending, waiting for the answer),
+        `deadline` for a whole call, and at most `retries` further tries are made within it. At most `connections`
+        are open at a time, and they are kept for the calls that follow. Raises InvalidInputError.
+        """
+        self._patience = Patience(timeout, deadline, retries)
+        self._url = _check_target(url, key, connections)
+        self._draw = random.Random().random
+        self._http = self._connect(
+            {
+                "base_url": self._url,
+                "headers": {"authorization": f"Bearer {key}", "content-type": "application/json"},
+                "limits": httpx.Limits(
+                    max_connections=connections, max_keepalive_connections=connections, keepalive_expiry=_KEPT
+                ),
+            }
+        )
+
+    @abstractmethod
+    def _connect(self, options: dict[str, Any]) -> _H:
+        """Return the HTTP library's client with these options."""
+
+    def _steps(self, call: Call[_T]) -> Generator[Effect, Outcome, _T]:
+        return tries(call, self._patience, url=self._url, clock=time.monotonic, draw=self._draw)
+
+
+def reply_of(response: httpx.Response) -> Reply:
+    """Return an answer as the exchange reads it."""
+    return Reply(response.status_code, dict(response.headers), response.content)
+
+
+def lost(error: httpx.RequestError) -> Lost:
+    """Return what an error of the HTTP library says: there is no answer, and whether the request can have arrived."""
+    reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return Lost(reason, arrived=not isinstance(error, _NEVER_ARRIVED))
+
+
+def _check_target(url: str, key: str, connections: int) -> str:
+    """Return the URL of a service without a slash at its end; raise InvalidInputError."""
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in {"http", "https"} and parts.hostname and not (parts.query or parts.fragment)
+    except ValueError:
+        known = False
+    if not known:
+        raise InvalidInputError(f"url: expected http:// or https:// and the host of a service, got {url!r}")
+    if not key or not key.isascii() or not key.isprintable() or " " in key:
+        # A text that is no key may be another secret.
+        raise InvalidInputError("key: expected the text of a key", hint="make one: steersman keys create")
+    if not 1 <= connections <= 10_000:
+        raise InvalidInputError(f"connections: expected 1 to 10000, got {connections!r}")
+    return url.rstrip("/")

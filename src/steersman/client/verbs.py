@@ -1,0 +1,348 @@
+"""Every verb as the requests that it makes and the record that it returns: the one place that the clients share.
+
+Names, arguments, records and errors are those of `steersman.library.Steersman`, whose docstrings say more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+from steersman.client.exchange import Call, Request
+from steersman.client.wire import (
+    close_body,
+    decide_body,
+    declaration_body,
+    encode,
+    owner_of,
+    read,
+    read_items,
+    read_list,
+    reward_body,
+    segment,
+    version_of,
+)
+from steersman.domain.answers import (
+    ApiKey,
+    BaseBuild,
+    Checkup,
+    Erased,
+    Expired,
+    Explanation,
+    IssuedKey,
+    LearnedTable,
+    MigrationPlan,
+    Owner,
+    Refresh,
+    Verification,
+)
+from steersman.domain.records import (
+    ClosedEpisode,
+    CloseRequest,
+    DecideRequest,
+    Decision,
+    PolicyVersion,
+    Reward,
+    RewardRequest,
+)
+from steersman.domain.settings import TenantSpec
+from steersman.domain.states import State
+from steersman.errors import NotFoundError, SteersmanError
+
+__all__ = [
+    "LARGEST_LIST",
+    "LONGEST_LIST",
+    "activate",
+    "build_base",
+    "change_tenant",
+    "close_episode",
+    "close_many",
+    "create_base",
+    "create_key",
+    "create_tenant",
+    "decide",
+    "decide_many",
+    "doctor",
+    "erase_tenant",
+    "expire",
+    "explain",
+    "freeze",
+    "list_keys",
+    "list_tenants",
+    "list_versions",
+    "refresh",
+    "retire_tenant",
+    "revoke_key",
+    "reward",
+    "reward_many",
+    "roll_back",
+    "rotate_key",
+    "show",
+    "show_tenant",
+    "verify",
+    "void",
+]
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+LONGEST_LIST = 256
+"""The most items of one request; a longer list is sent as several."""
+
+LARGEST_LIST = 500_000
+"""The most bytes of one request of several items, well within what a service takes by default."""
+
+_SCOPES = ("decide", "reward", "read", "manage")
+
+_read_decision = read(Decision)
+_read_reward = read(Reward)
+_read_closed = read(ClosedEpisode)
+_read_key = read(ApiKey)
+
+
+def decide(
+    tenant: str,
+    state: State,
+    *,
+    feasible: Sequence[str | int] | None = None,
+    episode: str | None = None,
+    decision_id: str | None = None,
+    explore: bool = True,
+    metadata: Mapping[str, Any] | None = None,
+    reasons: Mapping[str, str] | None = None,
+) -> Call[Decision]:
+    """Return one decision; without a `decision_id` the client makes one, so that a retry is the same call."""
+    request = DecideRequest(tenant, state, feasible, episode, decision_id, explore, metadata, reasons)
+    return _read_decision((yield Request("POST", "/v1/decide", body=decide_body(request))))
+
+
+def decide_many(requests: Sequence[DecideRequest]) -> Call[list[Decision | SteersmanError]]:
+    """Decide a list; return a decision or an error for each, in order.
+
+    A long list is sent as several, each of them one transaction. Raises when one of them fails as a whole; what was
+    decided before is found under the same ids.
+    """
+    return (yield from _list("/v1/decide:batch", requests, decide_body, _read_decision))
+
+
+def reward(tenant: str, decision_id: str, value: float, *, reward_id: str | None = None) -> Call[Reward]:
+    """Record one reward; without a `reward_id` it has the decision's id."""
+    body = reward_body(RewardRequest(tenant, decision_id, value, reward_id))
+    return _read_reward((yield Request("POST", "/v1/reward", body=body)))
+
+
+def reward_many(requests: Sequence[RewardRequest]) -> Call[list[Reward | SteersmanError]]:
+    """Record a list of rewards; return a reward or an error for each, in order. See `decide_many`."""
+    return (yield from _list("/v1/reward:batch", requests, reward_body, _read_reward))
+
+
+def close_episode(tenant: str, episode: str, outcome: float | None = None) -> Call[ClosedEpisode]:
+    """Close one episode, with its outcome if there is one."""
+    (answer,) = yield from close_many([CloseRequest(tenant, episode, outcome)])
+    if isinstance(answer, SteersmanError):
+        raise answer
+    return answer
+
+
+def close_many(requests: Sequence[CloseRequest]) -> Call[list[ClosedEpisode | SteersmanError]]:
+    """Close a list of episodes; return a closed episode or an error for each, in order. See `decide_many`."""
+    return (yield from _list("/v1/episodes/close:batch", requests, close_body, _read_closed))
+
+
+def void(tenant: str, decision_id: str) -> Call[Decision]:
+    """Take back a decision that was never acted upon, and return it."""
+    path = f"/v1/decisions/{segment(decision_id, what='decision_id')}/void"
+    # What a service answers to a repeated call is the same for ever, so that it leaves out what changes.
+    return replace(_read_decision((yield _change(path, tenant, repeatable=True))), status="void")
+
+
+def expire(tenant: str) -> Call[Expired]:
+    """Settle what has waited too long for its reward."""
+    return read(Expired)((yield _change("/v1/expire", tenant, repeatable=True, lengthy=True)))
+
+
+def explain(tenant: str, decision_id: str) -> Call[Explanation]:
+    """Return why a decision was made."""
+    path = f"/v1/decisions/{segment(decision_id, what='decision_id')}"
+    return read(Explanation)((yield _look(path, tenant)))
+
+
+def show(tenant: str, *, version: int | str | None = None, limit: int = 20) -> Call[LearnedTable]:
+    """Return what was learned, for reading."""
+    return read(LearnedTable)((yield _look("/v1/cells", tenant, version=version, limit=limit)))
+
+
+def list_versions(tenant: str) -> Call[list[PolicyVersion]]:
+    """Return every version, oldest first."""
+    return (yield from _pages(partial(_look, "/v1/versions", tenant), version_of))
+
+
+def freeze(tenant: str, name: str, *, version: int | str | None = None) -> Call[PolicyVersion]:
+    """Keep a copy of a version (default: the active one) under a name."""
+    if version is None:
+        version = (yield from show_tenant(tenant)).active_version
+        if version is None:
+            raise NotFoundError(f"tenant {tenant!r} has no version yet: nothing was decided")
+    path = f"/v1/versions/{segment(str(version), what='version')}/freeze"
+    return version_of((yield _change(path, tenant, body={"name": name})))
+
+
+def activate(tenant: str, version: int | str) -> Call[PolicyVersion]:
+    """Make a copy of a version the active one."""
+    path = f"/v1/versions/{segment(str(version), what='version')}/activate"
+    return version_of((yield _change(path, tenant, lengthy=True)))
+
+
+def roll_back(tenant: str, *, to: int | str | None = None) -> Call[PolicyVersion]:
+    """Go back to the parent of the active version, or to another ancestor."""
+    return version_of((yield _change("/v1/roll-back", tenant, body={"to": to}, lengthy=True)))
+
+
+def refresh(tenant: str) -> Call[Refresh]:
+    """Let a tenant borrow anew from its base."""
+    return read(Refresh)((yield _change("/v1/refresh", tenant, lengthy=True)))
+
+
+def verify(tenant: str | None = None) -> Call[Verification]:
+    """Recompute the logbook of one tenant (default: the key's own)."""
+    return read(Verification)((yield _change("/v1/verify", tenant, repeatable=True, lengthy=True)))
+
+
+def doctor(tenant: str | None = None) -> Call[Checkup]:
+    """Say what goes wrong quietly with one tenant (default: the key's own)."""
+    return read(Checkup)((yield _look("/v1/doctor", tenant, lengthy=True)))
+
+
+def show_tenant(tenant: str) -> Call[Owner]:
+    """Return one tenant, without its secret."""
+    return owner_of((yield _look("/v1/tenant", tenant)))
+
+
+def change_tenant(tenant: str, changes: Mapping[str, Any], *, dry_run: bool = False) -> Call[MigrationPlan]:
+    """Change parts of a declaration, learning moves along."""
+    query = {"tenant": tenant, "dry_run": "true" if dry_run else "false"}
+    request = Request("PATCH", "/v1/tenant", query, encode(changes), repeatable=dry_run, lengthy=True)
+    return read(MigrationPlan)((yield request))
+
+
+def create_tenant(tenant: str, declaration: TenantSpec | Mapping[str, Any]) -> Call[Owner]:
+    """Create a tenant; an operator's key is needed."""
+    body = {"tenant": tenant, "declaration": declaration_body(declaration)}
+    return owner_of((yield _change("/v1/tenants", body=body)))
+
+
+def list_tenants() -> Call[list[Owner]]:
+    """Return every tenant, by id; an operator's key is needed."""
+    return (yield from _pages(partial(_look, "/v1/tenants"), owner_of))
+
+
+def retire_tenant(tenant: str) -> Call[Owner]:
+    """Retire a tenant; an operator's key is needed."""
+    path = f"/v1/tenants/{segment(tenant, what='tenant')}/retire"
+    return owner_of((yield _change(path, repeatable=True)))
+
+
+def erase_tenant(tenant: str) -> Call[Erased]:
+    """Erase every row of a tenant; an operator's key is needed."""
+    path = f"/v1/tenants/{segment(tenant, what='tenant')}"
+    return read(Erased)((yield Request("DELETE", path, repeatable=False, lengthy=True)))
+
+
+def create_base(base: str, declaration: TenantSpec | Mapping[str, Any]) -> Call[Owner]:
+    """Create a base; an operator's key is needed."""
+    body = {"base": base, "declaration": declaration_body(declaration)}
+    return owner_of((yield _change("/v1/bases", body=body)))
+
+
+def build_base(base: str) -> Call[BaseBuild]:
+    """Merge what the contributing tenants learned; an operator's key is needed."""
+    path = f"/v1/bases/{segment(base, what='base')}/build"
+    return read(BaseBuild)((yield _change(path, lengthy=True)))
+
+
+def create_key(tenant: str | None, *, name: str, scopes: Collection[str] = _SCOPES) -> Call[IssuedKey]:
+    """Create a key of a tenant, or with None of an operator; an operator's key is needed."""
+    if tenant is None:
+        return read(IssuedKey)((yield _change("/v1/operator-keys", body={"name": name})))
+    path = f"/v1/tenants/{segment(tenant, what='tenant')}/keys"
+    return read(IssuedKey)((yield _change(path, body={"name": name, "scopes": list(scopes)})))
+
+
+def list_keys(tenant: str | None) -> Call[list[ApiKey]]:
+    """Return the keys of a tenant, or with None those of operators; an operator's key is needed."""
+    path = "/v1/operator-keys" if tenant is None else f"/v1/tenants/{segment(tenant, what='tenant')}/keys"
+    return (yield from _pages(partial(_look, path), _read_key))
+
+
+def revoke_key(key_id: str) -> Call[ApiKey]:
+    """Let a key open nothing from now on; an operator's key is needed."""
+    return _read_key((yield Request("DELETE", f"/v1/keys/{segment(key_id, what='key')}")))
+
+
+def rotate_key(key_id: str, *, overlap: float = 0.0) -> Call[IssuedKey]:
+    """Create a key that takes over from another; an operator's key is needed."""
+    path = f"/v1/keys/{segment(key_id, what='key')}/rotate"
+    return read(IssuedKey)((yield _change(path, body={"overlap": overlap})))
+
+
+def _look(
+    path: str, tenant: str | None = None, *, lengthy: bool = False, **query: str | int | None
+) -> Request:
+    stated = {name: value for name, value in {"tenant": tenant, **query}.items() if value is not None}
+    return Request("GET", path, stated, lengthy=lengthy)
+
+
+def _change(
+    path: str,
+    tenant: str | None = None,
+    *,
+    body: Mapping[str, Any] | None = None,
+    repeatable: bool = False,
+    lengthy: bool = False,
+) -> Request:
+    query = None if tenant is None else {"tenant": tenant}
+    return Request("POST", path, query, encode(body or {}), repeatable=repeatable, lengthy=lengthy)
+
+
+def _pages(look: Callable[..., Request], read_one: Callable[[bytes], _R]) -> Call[list[_R]]:
+    found, following = read_list((yield look()), read_one)
+    while following is not None:
+        more, following = read_list((yield look(after=following)), read_one)
+        found += more
+    return found
+
+
+def _list(
+    path: str, requests: Sequence[_T], body_of: Callable[[_T], bytes], read_one: Callable[[bytes], _R]
+) -> Call[list[_R | SteersmanError]]:
+    """Send a list in parts of bounded length; what cannot be sent is answered with its error, as in the library."""
+    answers: list[_R | SteersmanError | None] = []
+    bodies: list[tuple[int, bytes]] = []
+    for request in requests:
+        try:
+            bodies.append((len(answers), body_of(request)))
+            answers.append(None)
+        except SteersmanError as error:
+            answers.append(error)
+    for part in _parts(bodies):
+        joined = b",".join(body for _, body in part)
+        found = read_items((yield Request("POST", path, body=b'{"items":[' + joined + b"]}")), read_one)
+        if len(found) != len(part):
+            raise SteersmanError(f"expected {len(part)} answers, got {len(found)}")
+        for (index, _), answer in zip(part, found, strict=True):
+            answers[index] = answer
+    return [answer for answer in answers if answer is not None]
+
+
+def _parts(bodies: Sequence[tuple[int, bytes]]) -> list[list[tuple[int, bytes]]]:
+    parts: list[list[tuple[int, bytes]]] = []
+    size = 0
+    for item in bodies:
+        size += len(item[1])
+        if not parts or len(parts[-1]) == LONGEST_LIST or size > LARGEST_LIST:
+            parts.append([])
+            size = len(item[1])
+        parts[-1].append(item)
+    return parts
