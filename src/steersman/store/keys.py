@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from steersman.store.tables import api_keys
 __all__ = [
     "StoredKey",
     "find_stored_key",
+    "find_stored_keys",
     "get_key",
     "insert_key",
     "list_keys",
@@ -61,6 +62,12 @@ def find_stored_key(connection: Connection, key_id: str) -> StoredKey | None:
     """Return a key with its digest, or None."""
     row = connection.execute(select(api_keys).where(api_keys.c.key_id == key_id)).first()
     return None if row is None else StoredKey(_key_of(row), bytes(row.digest))
+
+
+def find_stored_keys(connection: Connection, key_ids: Collection[str]) -> dict[str, StoredKey]:
+    """Return the keys of `key_ids` that there are, with their digests, by id."""
+    rows = connection.execute(select(api_keys).where(api_keys.c.key_id.in_(sorted(key_ids))))
+    return {row.key_id: StoredKey(_key_of(row), bytes(row.digest)) for row in rows}
 
 
 def get_key(connection: Connection, key_id: str, *, lock: bool = False) -> ApiKey:
