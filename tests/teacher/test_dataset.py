@@ -13,6 +13,8 @@ import pytest
 from steersman.errors import InvalidRowError
 from steersman.teacher.building import GrowingArray
 from steersman.teacher.dataset import as_dataset, load_teacher_dataset, load_teacher_rows
+from steersman.teacher.inspection import inspect_rows
+from steersman.teacher.merging import convert_rows
 from steersman.teacher.rows import parse_teacher_row
 from steersman.teacher.sources import LineReader, find_sources
 from tests.teacher.making import BINDING, SCENE, make_row, plain_fingerprint, write_rows
@@ -213,6 +215,20 @@ def test_progress_counts_all_bytes_once(tmp_path: Path) -> None:
     assert told[-1] == (total, total)
     assert [done for done, _ in told] == sorted(done for done, _ in told)
     assert len(told) >= 3
+
+
+def test_progress_of_a_table_grows_with_its_rows(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    lines = write_rows(tmp_path / "a.jsonl", [make_row(number) for number in range(4000)])
+    table = tmp_path / "a.parquet"
+    told: list[tuple[int, int]] = []
+    convert_rows(lines, table, progress=lambda done, total: told.append((done, total)))
+    assert told[-1] == (lines.stat().st_size, lines.stat().st_size)
+    told.clear()
+    inspect_rows(table, progress=lambda done, total: told.append((done, total)))
+    shares = [done / total for done, total in told]
+    # 4000 rows, 1024 at a time, and once more at the end.
+    assert shares == pytest.approx([0.256, 0.512, 0.768, 1.0, 1.0], abs=1e-4)
 
 
 def test_lines_longer_than_a_block_are_read_whole(tmp_path: Path) -> None:

@@ -42,7 +42,8 @@ def convert_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Write the rows of a file as JSON lines or Parquet, every row in its place, with nothing lost."""
-    written = convert_rows(source, output)
+    with _reading(quiet=as_json) as progress:
+        written = convert_rows(source, output, progress=progress)
     answer(written, as_json=as_json, render=lambda: looks.written_facts(written))
 
 

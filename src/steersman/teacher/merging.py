@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +45,10 @@ class WrittenRows:
         }
 
 
-def convert_rows(source: Path, output: Path) -> WrittenRows:
+def convert_rows(source: Path, output: Path, *, progress: Progress | None = None) -> WrittenRows:
     """Write the rows of the file `source` to `output`, as JSON lines or Parquet by its suffix; all, in their order.
 
+    `progress` is told bytes read and bytes in all.
     What metadata says of the rows goes along, in `<stem>.metadata.json` where `output` would otherwise lose it.
     Raises InvalidRowError at the first row that is not valid, OutputExistsError for an output that is there, and
     InvalidInputError for one that has another suffix or cannot be written.
@@ -60,7 +60,7 @@ def convert_rows(source: Path, output: Path) -> WrittenRows:
     metadata = _lost_metadata(collection.metadata.path, output)
     sidecar = None if metadata is None else _sidecar(output)
     check_absent(output, *([] if sidecar is None else [sidecar]))
-    rows = _write_rows((row for _, row in chain.from_iterable(RowReader(collection))), output)
+    rows = _write_rows(_rows_of(RowReader(collection), progress), output)
     if sidecar is not None and metadata is not None:
         _write_metadata(sidecar, metadata)
     return WrittenRows(output, sidecar, rows, 0, hash_file(output), None)
@@ -85,6 +85,14 @@ def merge_rows(paths: Paths, output: Path, *, progress: Progress | None = None) 
     _write_metadata(sidecar, canonical_json(_metadata(profile, bindings.binding)).encode("ascii") + b"\n")
     dataset_hash = index.dataset_hash(bindings.binding)
     return WrittenRows(output, sidecar, rows, index.duplicates, hash_file(output), dataset_hash)
+
+
+def _rows_of(reader: RowReader, progress: Progress | None) -> Iterator[CheckedRow]:
+    total = reader.collection.source.size
+    for block in reader:
+        yield from (row for _, row in block)
+        if progress is not None:
+            progress(reader.bytes_read, total)
 
 
 def _check_suffix(output: Path) -> None:

@@ -19,7 +19,14 @@ from steersman.teacher.quick import RowChecker
 from steersman.teacher.rows import FIELDS, CheckedRow, NumberedRow, RowFields, check_row
 from steersman.teacher.strict_json import parse_json
 
-__all__ = ["EXACT_NUMBERS", "load_pyarrow", "read_parquet", "row_schema_of", "write_parquet"]
+__all__ = [
+    "EXACT_NUMBERS",
+    "load_pyarrow",
+    "read_parquet",
+    "row_count_of",
+    "row_schema_of",
+    "write_parquet",
+]
 
 EXACT_NUMBERS = "exact_numbers"
 
@@ -47,6 +54,15 @@ def row_schema_of(path: Path) -> str | None:
         for value in batch.column(0).to_pylist():
             return str(value)
     return None
+
+
+def row_count_of(path: Path) -> int:
+    """Return how many rows `path` says that it has; raise InvalidRowError for a file that is no Parquet."""
+    pa, pq = load_pyarrow()
+    try:
+        return int(pq.read_metadata(path).num_rows)
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(path, error) from error
 
 
 def read_parquet(path: Path, checker: RowChecker) -> Iterator[list[NumberedRow]]:
@@ -149,10 +165,12 @@ def _batches(path: Path, columns: list[str] | None, size: int) -> Iterator[Any]:
             _check_columns(pa, file.schema_arrow, str(path))
             yield from file.iter_batches(size, columns=columns, use_threads=False)
     except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise InvalidRowError(
-            f"expected a Parquet file that can be read, got: {reason}", where=str(path)
-        ) from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> InvalidRowError:
+    reason = str(error).splitlines()[0]
+    return InvalidRowError(f"expected a Parquet file that can be read, got: {reason}", where=str(path))
 
 
 def _check_columns(pa: ModuleType, schema: Any, where: str) -> None:

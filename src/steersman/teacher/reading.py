@@ -9,7 +9,7 @@ from itertools import chain
 from steersman.domain.strict_json import shown
 from steersman.errors import InvalidRowError
 from steersman.teacher.binding import CollectionMetadata, find_metadata
-from steersman.teacher.parquet import read_parquet, row_schema_of
+from steersman.teacher.parquet import read_parquet, row_count_of, row_schema_of
 from steersman.teacher.profiles import RowProfile, find_profile
 from steersman.teacher.quick import RowChecker
 from steersman.teacher.rows import NumberedRow, check_fields
@@ -46,15 +46,21 @@ class RowReader:
         """
         source = self.collection.source
         if source.suffix == ".parquet":
-            sha256 = hash_file(source.path)
-            yield from read_parquet(source.path, self._checker)
-            self.bytes_read, self.sha256 = source.size, sha256
+            yield from self._read_parquet(source)
             return
         lines = LineReader(source.path)
         for block in lines.blocks():
             rows = self._checker.check_lines(source.path, block)
             self.blank_lines, self.bytes_read, self.sha256 = lines.blank, lines.bytes_read, lines.sha256
             yield [(number, row) for (number, _), row in zip(block, rows, strict=True)]
+
+    def _read_parquet(self, source: SourceFile) -> Iterator[list[NumberedRow]]:
+        sha256, count, done = hash_file(source.path), row_count_of(source.path), 0
+        for rows in read_parquet(source.path, self._checker):
+            done += len(rows)
+            self.bytes_read = source.size * done // count
+            yield rows
+        self.bytes_read, self.sha256 = source.size, sha256
 
 
 def find_collections(sources: tuple[SourceFile, ...]) -> tuple[Collection, ...]:
