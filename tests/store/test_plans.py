@@ -16,6 +16,7 @@ from steersman.library import Steersman
 from steersman.store.engine import Database
 from steersman.store.hot import HotStatements
 from tests.support.company import Company
+from tests.support.postgres import SERVING, url_as
 
 NEVER_SCANNED = ("decisions", "cells", "rewards", "learning_steps", "episodes", "state_heads")
 EXPLAINED = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
@@ -143,20 +144,34 @@ def test_every_hot_statement_is_found_by_key(filled: bool, store_url: str) -> No
     with Steersman.open(store_url) as library:
         if filled:
             fill(library)
-        company = Company.found(
-            library, states=50, learning={"gamma": 0.9}, reward_wait=0, default_reward=0.25
-        )
-        listening = Listening(library.database.hot)
-        library.database.hot = listening
-        watch = SQLitePlans if library.database.dialect == "sqlite" else PostgresPlans
-        plans = watch(library.database)
-        live(company)
-        assert plans.scans() == []
-        hot = {name for name in vars(HotStatements) if not name.startswith("_")}
-        assert listening.used - {"shares_database"} == hot - {"shares_database"}
-        mentioned = {table for table in NEVER_SCANNED for statement in plans.statements if table in statement}
-        missing = {"state_heads"} if library.database.dialect == "sqlite" else set()
-        assert mentioned == set(NEVER_SCANNED) - missing
+        check_plans(library, watched(library))
+
+
+@pytest.mark.parametrize("filled", [False, True], ids=["empty", "filled"])
+def test_row_level_security_leads_to_no_scan(filled: bool, postgres_url: str) -> None:
+    with Steersman.open(postgres_url) as owner, Steersman.open(url_as(SERVING, postgres_url)) as serving:
+        if filled:
+            fill(owner)
+        check_plans(serving, watched(owner))
+
+
+def watched(library: Steersman) -> Company:
+    return Company.found(library, states=50, learning={"gamma": 0.9}, reward_wait=0, default_reward=0.25)
+
+
+def check_plans(library: Steersman, company: Company) -> None:
+    """Live as `company` with what `library` may see, and hold every plan that was made against the rule."""
+    listening = Listening(library.database.hot)
+    library.database.hot = listening
+    watch = SQLitePlans if library.database.dialect == "sqlite" else PostgresPlans
+    plans = watch(library.database)
+    live(Company(Steersman(library.database.for_tenants([company.name])), company.name))
+    assert plans.scans() == []
+    hot = {name for name in vars(HotStatements) if not name.startswith("_")}
+    assert listening.used - {"shares_database"} == hot - {"shares_database"}
+    mentioned = {table for table in NEVER_SCANNED for statement in plans.statements if table in statement}
+    missing = {"state_heads"} if library.database.dialect == "sqlite" else set()
+    assert mentioned == set(NEVER_SCANNED) - missing
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,10 @@ _TABLES = (
     "tenants",
 )
 
-# In a query of its own the setting is read once for a statement, instead of once for each row.
+# A query of its own is hashed once for a statement. As `= ANY(array)` the planner searches the array for each row, or
+# takes it for the key to look rows up by.
 _ADMITTED = """
-tenant = ANY ((SELECT COALESCE(NULLIF(current_setting('steersman.tenants', true), ''), '{}')::text[])::text[])
+tenant IN (SELECT unnest(COALESCE(NULLIF(current_setting('steersman.tenants', true), ''), '{}')::text[]))
 """
 
 _TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
