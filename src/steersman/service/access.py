@@ -7,6 +7,7 @@ import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+from steersman.domain.answers import ApiKey
 from steersman.domain.identifiers import check_name
 from steersman.errors import (
     ForbiddenError,
@@ -19,18 +20,19 @@ from steersman.errors import (
 from steersman.settings import Settings
 from steersman.store.clock import now
 from steersman.store.engine import Database
-from steersman.usecases.keys import find_key, note_use
+from steersman.usecases.keys import find_keys, note_use
 
 __all__ = ["LONGEST_TRUST", "Access", "Keyring"]
 
 LONGEST_TRUST = 1.0
 """Seconds for which a key is taken to be what the database said of it; so long a revoked one may go on."""
 
-_RENEWED_AFTER = 0.5 * LONGEST_TRUST  # by a look-up in the background, so that a busy key never waits for one
+_RENEWED_AFTER = 0.4 * LONGEST_TRUST  # by a look-up in the background, so that a busy key never waits for one
+_RENEWED_TOGETHER = 0.2 * LONGEST_TRUST  # with others that are due in this time
 _FORM = re.compile(rb"[Bb]earer +(sk_[0-9a-f]{12}_[A-Za-z0-9_-]{43}) *\Z")
 _MOST_KEYS = 10_000  # that are remembered
 _MOST_ASKED = 500  # look-ups that are under way
-_RETRY_IN_FLIGHT = 1.0  # seconds
+_RETRY_AFTER = 1.0  # seconds
 
 
 class _Limits:
@@ -51,7 +53,7 @@ class _Limits:
         if self._in_flight >= self._most_in_flight:
             raise RateLimitedError(
                 f"the key has {self._in_flight} requests under way, as many as it may",
-                retry_after=_RETRY_IN_FLIGHT,
+                retry_after=_RETRY_AFTER,
             )
         self._room = min(max(1.0, self._rate), self._room + (at - self._stamp) * self._rate)
         self._stamp = at
@@ -75,7 +77,7 @@ class _Limits:
 class Access:
     """A key that was found, as it may be used until `until`, a monotonic time."""
 
-    __slots__ = ("key_id", "limits", "renew_at", "scopes", "tenant", "until", "used_at")
+    __slots__ = ("key_id", "limits", "renew_at", "scopes", "tenant", "until")
 
     def __init__(
         self, key_id: str, tenant: str | None, scopes: frozenset[str], limits: _Limits, found_at: float
@@ -87,7 +89,6 @@ class Access:
         self.limits = limits
         self.renew_at = found_at + _RENEWED_AFTER
         self.until = found_at + LONGEST_TRUST
-        self.used_at = 0  # microseconds since 1970, UTC
 
     @property
     def actor(self) -> str:
@@ -120,15 +121,18 @@ class Access:
 
 
 class Keyring:
-    """The keys in use: each look-up is trusted for at most a second, and made once for all who wait for it."""
+    """The keys in use: what was looked up is trusted for at most a second, and looked up together with others."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
-        """Take the database that keys are looked up in."""
+        """Take the database that keys are looked up in; it belongs to the running event loop."""
         self._database = database
         self._settings = settings
+        self._loop = asyncio.get_running_loop()
         self._found: dict[bytes, Access] = {}
         self._limits: dict[str, _Limits] = {}
-        self._asking: dict[bytes, asyncio.Task[Access]] = {}
+        self._awaited: dict[bytes, asyncio.Future[Access]] = {}
+        self._due: set[bytes] = set()
+        self._looking: asyncio.Task[None] | None = None
         self._used: dict[str, int] = {}
         self._executor = ThreadPoolExecutor(2, thread_name_prefix="steersman-keys")
 
@@ -137,65 +141,87 @@ class Keyring:
         access = self._found.get(header)
         if access is None or at >= access.until:
             return None
-        if at >= access.renew_at and header not in self._asking:
+        if at >= access.renew_at:
             access.renew_at = access.until
-            self._ask(header)
+            if not self._due:
+                self._loop.call_later(_RENEWED_TOGETHER, self._look)
+            self._due.add(header)
         return access
 
     async def find(self, header: bytes) -> Access:
-        """Return what the database says of an Authorization header; raise UnauthorizedError or StoreError."""
-        task = self._asking.get(header)
-        if task is None:
-            if len(self._asking) >= _MOST_ASKED:
-                raise OverloadedError("too many keys are being looked up", retry_after=_RETRY_IN_FLIGHT)
-            task = self._ask(header)
-        # Whoever waits may go away; the look-up is for the others as well.
-        return await asyncio.shield(task)
+        """Return what the database says of an Authorization header.
 
-    def _ask(self, header: bytes) -> asyncio.Task[Access]:
-        task = asyncio.ensure_future(self._look_up(header))
-        self._asking[header] = task
-        task.add_done_callback(lambda done: self._answered(header, done))
-        return task
-
-    def _answered(self, header: bytes, task: asyncio.Task[Access]) -> None:
-        self._asking.pop(header, None)
-        if not task.cancelled() and isinstance(task.exception(), UnauthorizedError):
-            self._found.pop(header, None)
-
-    async def _look_up(self, header: bytes) -> Access:
+        Raises UnauthorizedError, OverloadedError when too many others are asked for, or StoreError.
+        """
         form = _FORM.match(header)
         if form is None:
-            raise UnauthorizedError(
-                "expected the header 'Authorization: Bearer KEY'"
-                if not header
-                else "expected 'Bearer ' and a key",
-                hint="a key is made with: steersman keys create",
-            )
-        at = time.monotonic()
-        loop = asyncio.get_running_loop()
-        key = await loop.run_in_executor(self._executor, find_key, self._database, form[1].decode())
-        if key is None:
-            raise UnauthorizedError("the key is not known, or not valid any more")
-        limits = self._limits.get(key.key_id)
-        if limits is None:
-            if len(self._limits) >= _MOST_KEYS:
-                self._limits.clear()
-            limits = self._limits[key.key_id] = _Limits(self._settings)
-        access = Access(key.key_id, key.tenant, frozenset(key.scopes), limits, at)
-        if len(self._found) >= _MOST_KEYS:
-            self._found.clear()
-        self._found[header] = access
-        self._used[key.key_id] = now()
-        return access
+            expected = "'Bearer ' and a key" if header else "the header 'Authorization: Bearer KEY'"
+            raise UnauthorizedError(f"expected {expected}", hint="a key is made with: steersman keys create")
+        future = self._awaited.get(header)
+        if future is None:
+            if len(self._awaited) >= _MOST_ASKED:
+                raise OverloadedError("too many keys are being looked up", retry_after=_RETRY_AFTER)
+            future = self._awaited[header] = self._loop.create_future()
+            self._look()
+        # Whoever waits may go away; the look-up is for the others as well.
+        return await asyncio.shield(future)
 
     async def note_uses(self) -> None:
         """Record when keys were used since this was called last; raise StoreError."""
         used, self._used = self._used, {}
         if used:
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._executor, note_use, self._database, used)
+            await self._loop.run_in_executor(self._executor, note_use, self._database, used)
 
     def close(self) -> None:
         """Wait for look-ups under way."""
         self._executor.shutdown()
+
+    def _look(self) -> None:
+        if self._looking is None:
+            self._looking = self._loop.create_task(self._look_up())
+            self._looking.add_done_callback(self._looked)
+
+    def _looked(self, _: asyncio.Task[None]) -> None:
+        self._looking = None
+        if self._awaited:
+            self._look()
+
+    async def _look_up(self) -> None:
+        """Look up all who are waited for or due; those who come meanwhile are for the next time."""
+        awaited, self._awaited = self._awaited, {}
+        due, self._due = self._due, set()
+        texts = {header: header.split()[1].decode("ascii") for header in (*awaited, *due)}
+        at = time.monotonic()
+        try:
+            found = await self._loop.run_in_executor(
+                self._executor, find_keys, self._database, list(texts.values())
+            )
+        except Exception as error:  # noqa: BLE001  (it is passed on to whoever waits)
+            for future in awaited.values():
+                future.set_exception(error)
+                future.exception()  # all who waited may be gone
+            return
+        for header, text in texts.items():
+            key = found.get(text)
+            access = None if key is None else self._remember(header, key, at)
+            future_of = awaited.get(header)
+            if access is None:
+                self._found.pop(header, None)
+            if future_of is not None and access is not None:
+                future_of.set_result(access)
+            elif future_of is not None:
+                future_of.set_exception(UnauthorizedError("the key is not known, or not valid any more"))
+                future_of.exception()
+
+    def _remember(self, header: bytes, key: ApiKey, at: float) -> Access:
+        limits = self._limits.get(key.key_id)
+        if limits is None:
+            if len(self._limits) >= _MOST_KEYS:
+                self._limits.clear()
+            limits = self._limits[key.key_id] = _Limits(self._settings)
+        if len(self._found) >= _MOST_KEYS:
+            self._found.clear()
+        access = Access(key.key_id, key.tenant, frozenset(key.scopes), limits, at)
+        self._found[header] = access
+        self._used[key.key_id] = now()
+        return access
