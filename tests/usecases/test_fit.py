@@ -166,6 +166,20 @@ def test_a_report_folder_with_something_in_it_is_refused_before_any_work(tmp_pat
     assert [entry.name for entry in folder.iterdir()] == ["kept"]
 
 
+def test_an_empty_report_folder_is_filled_and_a_link_to_one_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    folder, link = tmp_path / "report", tmp_path / "link"
+    folder.mkdir()
+    link.symlink_to(folder)
+    asked = request(tmp_path, report=link)
+    with pytest.raises(OutputExistsError):
+        fit_policy(asked)
+    assert not asked.output.exists()
+    fit_policy(replace(asked, report=folder))
+    assert (folder / "report.html").exists()
+    assert not (tmp_path / "report.part").exists()
+
+
 @pytest.mark.parametrize(
     ("changes", "error"),
     [

@@ -49,7 +49,7 @@ def check_report_folder(folder: Path) -> None:
     if os.path.lexists(part := _part(folder)):
         hint = "another fit is writing it, or one was interrupted: then delete it"
         raise OutputExistsError(f"{part} exists already", hint=hint)
-    if folder.is_dir() and not any(folder.iterdir()):
+    if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
         return
     if os.path.lexists(folder):
         raise OutputExistsError(
