@@ -19,6 +19,7 @@ from steersman.cli import (
     episodes,
     fit,
     health,
+    keys,
     rows,
     serve,
     tenants,
@@ -57,6 +58,7 @@ app.add_typer(checkpoint.app, name="checkpoint")
 app.command("verify")(health.verify_command)
 app.command("doctor")(health.doctor_command)
 app.add_typer(database.app, name="db")
+app.add_typer(keys.app, name="keys")
 app.command("serve")(serve.serve_command)
 app.command("demo")(demo.demo_command)
 
