@@ -46,7 +46,7 @@ def test_an_inspection_tells_what_a_person_wants_to_know(rows: Path, ask: Ask, r
         "2, 1 to 5 rows each",
         "1 (16.7% of the rows)",
         '{"renderer": "Fixed", "samples": 16}',
-        "COMPLETE",
+        "250,000",  # mean cost of FUSE and COMPLETE
         "in 1 row the advantage is not the mean feasible loss less the action's loss, by up to 0.5",
         f"{rows / 'a.jsonl'}:3: COMPLETE off by 0.5",
         "in 1 row the features differ from the encoded control input: train-serve skew, by up to 0.5",

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 
 __all__ = ["count", "moment", "number", "yes_no"]
 
+_MOST_READABLE = 1e15
+
 
 def moment(microseconds: int | None) -> str:
     """Return a time as `2026-01-31 12:00:00` in UTC; a dash for none."""
@@ -15,8 +17,10 @@ def moment(microseconds: int | None) -> str:
 
 
 def number(value: float | None, *, digits: int = 4) -> str:
-    """Return a number with `digits` significant digits; a dash for none."""
-    return "-" if value is None else f"{value:.{digits}g}"
+    """Return a number with `digits` significant digits, of at least all before the point; a dash for none."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if 10**digits - 0.5 <= abs(value) < _MOST_READABLE else f"{value:.{digits}g}"
 
 
 def count(value: int, noun: str) -> str:

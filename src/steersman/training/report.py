@@ -225,7 +225,9 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, strong: int | 
 
 
 def _number(value: float | None) -> str:
-    return "none" if value is None else f"{value:.4g}"
+    if value is None:
+        return "none"
+    return f"{value:,.0f}" if 9999.5 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def _interval(interval: Interval | None) -> str:
