@@ -38,7 +38,6 @@ __all__ = [
 
 _REGULARISED = {"inputs": "ranked", "learning_rate": 3e-3, "weight_decay": 1e-2}
 SEARCH_CORNERS: tuple[Mapping[str, Any], ...] = (
-    {"loss": "squared", "hidden_dim": 32, **_REGULARISED},
     {"loss": "log", "hidden_dim": 32, **_REGULARISED},
     {"loss": "mixed", "hidden_dim": 32, **_REGULARISED},
     {"loss": "pairwise", "hidden_dim": 64, **_REGULARISED},
