@@ -76,7 +76,6 @@ __all__ = [
     "TenantRetiredError",
     "UnauthorizedError",
     "UnsupportedStoreError",
-    "code_of",
 ]
 
 
@@ -91,6 +90,11 @@ class SteersmanError(Exception):
         self.where = where
         self.hint = hint
         super().__init__(self.message)
+
+    @classmethod
+    def code(cls) -> str:
+        """Return the stable code of the class on the wire: `IdReusedError` is `id-reused`."""
+        return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", cls.__name__.removesuffix("Error")).lower()
 
     def __str__(self) -> str:
         """Return `where: message`, and the hint in a sentence of its own."""
@@ -283,8 +287,3 @@ class MissingExtraError(SteersmanError):
         )
         self.extra = extra
         self.purpose = purpose
-
-
-def code_of(kind: type[SteersmanError]) -> str:
-    """Return the stable code that a class has on the wire: `IdReusedError` is `id-reused`."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", kind.__name__.removesuffix("Error")).lower()

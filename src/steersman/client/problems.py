@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from steersman import errors
-from steersman.errors import SteersmanError, code_of
+from steersman.errors import SteersmanError
 
 __all__ = ["Refusal", "error_of", "error_of_problem"]
 
@@ -36,7 +36,7 @@ def _tree(kind: type[SteersmanError]) -> Iterator[type[SteersmanError]]:
         yield from _tree(below)
 
 
-_KINDS = {code_of(kind): kind for kind in _tree(SteersmanError)}
+_KINDS = {kind.code(): kind for kind in _tree(SteersmanError)}
 
 # For answers without a code that is known: those of a later release, or of something between here and the service.
 _BY_STATUS: dict[int, type[SteersmanError]] = {

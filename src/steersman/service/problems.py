@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from steersman import errors
-from steersman.errors import SteersmanError, StoreError, code_of
+from steersman.errors import SteersmanError, StoreError
 
 __all__ = ["PROBLEM_TYPE", "STATUS", "HttpRefusalError", "problem", "problem_headers", "status_of"]
 
@@ -85,7 +85,7 @@ def problem(error: Exception, request_id: str) -> dict[str, Any]:
     if isinstance(error, HttpRefusalError):
         title, code, detail = HTTPStatus(status).phrase, error.code, str(error)
     elif isinstance(error, SteersmanError):
-        title, code, detail = inspect.getdoc(type(error)) or "", code_of(type(error)), error.message
+        title, code, detail = inspect.getdoc(type(error)) or "", type(error).code(), error.message
         detail = f"{error.where}: {detail}" if error.where else detail
         if isinstance(error, StoreError):
             detail = title
