@@ -26,8 +26,6 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture
-def company(server: Server) -> Iterator[Caller]:
+def company(server: Server) -> Caller:
     """A tenant of this test alone, with a key that may do everything."""
-    caller = server.company()
-    with caller.http:
-        yield caller
+    return server.company()

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
@@ -49,6 +49,8 @@ class Server:
     url: str
     library: Steersman
     log: io.StringIO
+    http: httpx.Client  # that shows no key
+    opened: list[httpx.Client] = field(default_factory=list)
 
     def caller(
         self, tenant: str | None, *, scopes: tuple[str, ...] = SCOPES, key: str | None = None
@@ -57,7 +59,9 @@ class Server:
         if key is None:
             key = create_key(self.library.database, tenant=tenant, scopes=scopes, name="test").text
         headers = {"authorization": f"Bearer {key}"} if key else {}
-        return Caller(httpx.Client(base_url=self.url, headers=headers, timeout=_PATIENCE), tenant, key)
+        client = httpx.Client(base_url=self.url, headers=headers, timeout=_PATIENCE)
+        self.opened.append(client)
+        return Caller(client, tenant, key)
 
     def company(self, **declaration: Any) -> Caller:
         """Return a caller for a new tenant of actions hold and trade and two states, unless declared otherwise."""
@@ -67,24 +71,29 @@ class Server:
 
 
 @contextmanager
-def serving(url: str, **settings: Any) -> Iterator[Server]:
-    """Run a server over the database at `url` until the end of the block, which drains it."""
+def serving(database: str, **settings: Any) -> Iterator[Server]:
+    """Run a server over the `database` at a URL until the end of the block, which drains it."""
     log = io.StringIO()
-    app = App(Settings(database_url=url, **settings), log_to=log)
+    app = App(Settings(database_url=database, **settings), log_to=log)
     config = uvicorn.Config(app, loop="uvloop", http="httptools", lifespan="on", log_config=None)
     server = uvicorn.Server(config)
     listener = socket.create_server(("127.0.0.1", 0))
     # The signals of this process are pytest's, so the thread takes none.
     thread = threading.Thread(target=server.run, args=([listener],))
-    with Steersman.open(url) as library:
+    running: Server | None = None
+    with Steersman.open(database) as library:
         thread.start()
         try:
             deadline = time.monotonic() + _PATIENCE
             while not server.started and thread.is_alive() and time.monotonic() < deadline:
                 time.sleep(0.01)
             assert server.started, log.getvalue()
-            yield Server(f"http://127.0.0.1:{listener.getsockname()[1]}", library, log)
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            running = Server(url, library, log, httpx.Client(base_url=url, timeout=_PATIENCE))
+            yield running
         finally:
+            for client in (running.http, *running.opened) if running is not None else ():
+                client.close()
             server.should_exit = True
             thread.join(_PATIENCE)
             listener.close()
