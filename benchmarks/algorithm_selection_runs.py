@@ -30,7 +30,7 @@ from steersman.training.settings import FitSettings
 
 __all__ = ["LEARNERS", "Outcome", "PeerEnvironment", "Told", "remaining", "run_learner", "run_peer"]
 
-_TREES = 600  # of the three forests of a mixed loss together
+_TREES = 900  # of the three forests of a mixed loss together
 
 LEARNERS: Mapping[str, FitSettings] = {
     "mlp": FitSettings(),

@@ -161,7 +161,6 @@ def test_auto_compares_both_learners_and_losses_for_long_tails() -> None:
         ("mlp", "squared", "plain"),
         ("mlp", "mixed", "ranked"),
         ("forest", "mixed", "plain"),
-        ("forest", "pairwise", "plain"),
     ]
     assert decision.settings in [trial.settings for trial in decision.trials]
 

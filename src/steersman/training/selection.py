@@ -176,8 +176,8 @@ def _other_networks(given: FitSettings, settings: FitSettings) -> list[FitSettin
 
 
 def _forest_candidates(given: FitSettings, *, search: bool) -> list[FitSettings]:
-    """Return forests with every loss and leaf in a search, else the two losses that serve rows of any scale."""
-    losses = dict.fromkeys((given.loss, *LOSS_NAMES)) if search else ("mixed", "pairwise")
+    """Return forests with every loss and leaf in a search, else the loss that serves gains of any scale."""
+    losses = dict.fromkeys((given.loss, *LOSS_NAMES)) if search else ("mixed",)
     leaves = FOREST_LEAVES if search else (given.min_leaf,)
     return [replace(given, loss=loss, min_leaf=leaf) for loss, leaf in product(losses, leaves)]
 
