@@ -84,10 +84,14 @@ def decide_body(request: DecideRequest) -> bytes:
 
 def _finite_state(state: State) -> Any:
     """Return a state whose numbers JSON can hold; raise InvalidStateError."""
-    numbers = list(state.values()) if isinstance(state, Mapping) else [state]
-    for number in numbers:
-        if isinstance(native(number), float):
-            check_finite(number, what="state", error=InvalidStateError)
+    values = (
+        {f"state factor {name!r}": value for name, value in state.items()}
+        if isinstance(state, Mapping)
+        else {}
+    )
+    for what, value in values.items() or [("state", state)]:
+        if isinstance(native(value), float):
+            check_finite(value, what=what, error=InvalidStateError)
     return native(state)
 
 

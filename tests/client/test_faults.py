@@ -1,0 +1,119 @@
+"""What is lost on the way is asked for again, and done once; connections are kept."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from steersman.client import Client
+from steersman.domain.records import Decision, Reward, RewardRequest
+from steersman.errors import StoreUnavailableError
+from tests.client.proxy import Proxy, proxying
+from tests.support.served import Server, serving
+
+
+def test_a_lost_answer_has_one_effect(server: Server, proxy: Proxy, key: str, tenant: str) -> None:
+    with Client(proxy.url, key) as client:
+        proxy.losing = 3
+        decision = client.decide(tenant, 0, episode="deal")
+        proxy.losing = 2
+        reward = client.reward(tenant, decision.decision_id, 0.5, reward_id="r")
+        proxy.losing = 1
+        closed = client.close_episode(tenant, "deal", 0.25)
+        unused = client.decide(tenant, 1)
+        proxy.losing = 1
+        voided = client.void(tenant, unused.decision_id)
+        proxy.losing = 1
+        repeated = client.decide(tenant, 0, episode="deal", decision_id=decision.decision_id)
+    assert proxy.losing == 0
+    assert proxy.statuses == [200] * 14  # 4, 3, 2, 1, 2 and 2: each try reached the server, which answered it
+    assert repeated == decision
+    explanation = server.library.explain(tenant, decision.decision_id)
+    assert explanation.rewards == (reward,)
+    assert [(step.reward, step.number) for step in explanation.steps] == [(0.75, 1)]
+    assert (closed.decisions, closed.learned) == (1, 1)
+    assert voided.status == "void"
+    (cell,) = (cell for cell in server.library.show(tenant).states[0].cells if cell.action == decision.action)
+    assert (cell.visits, cell.updates) == (1, 1)
+    assert server.library.verify(tenant).clean
+
+
+def test_a_lost_answer_of_a_list_has_one_effect(server: Server, proxy: Proxy, key: str, tenant: str) -> None:
+    with Client(proxy.url, key) as client:
+        ids = [client.decide(tenant, 0).decision_id for _ in range(5)]
+        proxy.losing = 2
+        rewards = client.reward_many([RewardRequest(tenant, decision_id, 0.5) for decision_id in ids])
+    assert [reward.effect for reward in rewards if isinstance(reward, Reward)] == ["learned"] * 5
+    assert sum(cell.updates for cell in server.library.show(tenant).states[0].cells) == 5
+
+
+def test_a_change_whose_answer_is_lost_is_not_made_twice(
+    server: Server, proxy: Proxy, key: str, tenant: str
+) -> None:
+    server.library.decide(tenant, 0)
+    with Client(proxy.url, key) as client:
+        proxy.losing = 1
+        with pytest.raises(StoreUnavailableError, match="it may have been done all the same"):
+            client.change_tenant(tenant, {"actions": ["hold", "trade", "wait"]})
+    assert len(proxy.statuses) == 1
+    assert [version.number for version in server.library.list_versions(tenant)] == [1, 2]
+
+
+def test_calls_wait_for_a_server_that_restarts(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'steersman.db'}"
+    with proxying(None) as proxy, ThreadPoolExecutor(1) as pool:
+        with serving(url) as first:
+            first.library.create_tenant("acme", {"actions": ["hold", "trade"], "states": 2})
+            client = Client(proxy.url, first.library.create_key("acme", name="test").text, retries=1000)
+            proxy.upstream = first.url
+            before = client.decide("acme", 0)
+        proxy.upstream = None
+        refused = proxy.connections
+        waiting = pool.submit(client.decide, "acme", 1)
+        while proxy.connections < refused + 3:  # tries that came to nothing
+            threading.Event().wait(0.01)
+        with serving(url) as second, client:
+            proxy.upstream = second.url
+            after = waiting.result(timeout=30)
+            assert client.decide("acme", 0, decision_id=before.decision_id) == before
+            assert client.explain("acme", after.decision_id).decision == after
+
+
+def test_a_key_that_asks_too_often_waits_as_it_is_told(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'steersman.db'}"
+    with serving(url, key_rate=0.5) as server, proxying(server.url) as proxy:
+        server.library.create_tenant("acme", {"actions": ["hold", "trade"], "states": 2})
+        with Client(proxy.url, server.library.create_key("acme", name="test").text) as client:
+            assert client.decide("acme", 0) != client.decide("acme", 0)
+        assert proxy.statuses.count(200) == 2
+        assert 1 <= proxy.statuses.count(429) <= 2  # without the wait there would be many
+
+
+def test_one_connection_serves_one_thread(proxy: Proxy, key: str, tenant: str) -> None:
+    with Client(proxy.url, key) as client:
+        for _ in range(20):
+            client.decide(tenant, 0)
+        client.show_tenant(tenant)
+    assert len(proxy.statuses) == 21
+    assert proxy.connections == 1
+
+
+def test_threads_share_a_pool_of_bounded_size(proxy: Proxy, key: str, tenant: str) -> None:
+    with Client(proxy.url, key, connections=3) as client, ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: client.decide(tenant, 0), range(80)))
+    assert len({decision.decision_id for decision in made}) == 80
+    assert proxy.connections <= 3
+
+
+def test_an_answer_that_hangs_is_given_up_and_asked_for_again(proxy: Proxy, key: str, tenant: str) -> None:
+    with Client(proxy.url, key, timeout=1.0) as client, ThreadPoolExecutor(1) as pool:
+        proxy.holding = True
+        waiting = pool.submit(client.decide, tenant, 0)
+        assert proxy.held.wait(30)
+        proxy.holding = False
+        decision = waiting.result(timeout=30)
+    assert isinstance(decision, Decision)
+    assert len(proxy.statuses) >= 2
