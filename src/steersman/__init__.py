@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from steersman.teacher.dataset import TeacherDataset, load_teacher_dataset, load_teacher_rows
     from steersman.teacher.rows import TeacherRow, parse_teacher_row
     from steersman.teacher.split import split_scene_ids
-    from steersman.training.fit import PolicyFitResult, fit_action_policy, load_init_policy
     from steersman.usecases.load_policy import load_policy
 
 __version__ = version("steersman")
@@ -26,7 +25,6 @@ __all__ = [
     "DecideRequest",
     "Decision",
     "Factor",
-    "PolicyFitResult",
     "PolicySettings",
     "Prior",
     "Reward",
@@ -37,8 +35,6 @@ __all__ = [
     "TeacherDataset",
     "TeacherRow",
     "TenantSpec",
-    "fit_action_policy",
-    "load_init_policy",
     "load_policy",
     "load_teacher_dataset",
     "load_teacher_rows",
@@ -46,7 +42,8 @@ __all__ = [
     "split_scene_ids",
 ]
 
-# What brings a database, PyTorch or Parquet along is imported when it is asked for.
+# What brings a database or PyTorch along is imported when it is asked for. The names of the fit are not in `__all__`:
+# they need an extra, and nothing that serves may reach training, not even by an import that only type checkers see.
 _LATER = {
     "Steersman": "library",
     "PolicyFitResult": "training.fit",
