@@ -20,7 +20,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         return
     cluster = request.getfixturevalue("postgres_server")
     name = cluster.create_database(template=request.getfixturevalue("postgres_template"))
-    with serving(cluster.url(name)) as running:
+    with serving(cluster.url(name), roles=True) as running:
         yield running
     cluster.drop_database(name)
 

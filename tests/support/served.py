@@ -19,6 +19,7 @@ from steersman.library import Steersman
 from steersman.service.app import App
 from steersman.settings import Settings
 from steersman.usecases.keys import SCOPES, create_key
+from tests.support.postgres import OPERATOR, SERVING, url_as
 
 __all__ = ["Caller", "Server", "serving"]
 
@@ -71,10 +72,16 @@ class Server:
 
 
 @contextmanager
-def serving(database: str, **settings: Any) -> Iterator[Server]:
-    """Run a server over the `database` at a URL until the end of the block, which drains it."""
+def serving(database: str, *, roles: bool = False, **settings: Any) -> Iterator[Server]:
+    """Run a server over the `database` at a URL until the end of the block, which drains it.
+
+    With `roles` it logs in as the roles of a service, on a server whose tables belong to somebody else.
+    """
+    urls: dict[str, Any] = {"database_url": database}
+    if roles:
+        urls = {"database_url": url_as(SERVING, database), "operator_url": url_as(OPERATOR, database)}
     log = io.StringIO()
-    app = App(Settings(database_url=database, **settings), log_to=log)
+    app = App(Settings(**urls, **settings), log_to=log)
     config = uvicorn.Config(app, loop="uvloop", http="httptools", lifespan="on", log_config=None)
     server = uvicorn.Server(config)
     listener = socket.create_server(("127.0.0.1", 0))
