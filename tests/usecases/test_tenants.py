@@ -38,6 +38,7 @@ def all_rows(library: Steersman, tenant: str) -> dict[str, int]:
                 select(func.count()).select_from(table).where(table.c.tenant == tenant)
             ).scalar_one()
             for name, table in metadata.tables.items()
+            if "tenant" in table.columns
         }
 
 
@@ -192,7 +193,7 @@ def test_erasing_leaves_one_line_that_counts(busy: Company) -> None:
     }
     erased = erase(library.database, busy.name, actor="clerk")
     assert erased.rows == counted == before
-    assert all_rows(library, busy.name) == dict.fromkeys(metadata.tables, 0) | {"audit": 1}
+    assert all_rows(library, busy.name) == dict.fromkeys(before, 0) | {"audit": 1}
     (line,) = audit_trail(library.database, busy.name)
     assert (line.verb, line.actor, line.detail["rows"]) == ("erase", "clerk", counted)
     assert all_rows(library, other.name) == others

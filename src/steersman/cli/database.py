@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -17,9 +17,16 @@ app = typer.Typer(no_args_is_help=True, help="Show and upgrade the database's sc
 
 
 @app.command("upgrade")
-def upgrade_command(database: DatabaseOption = None, as_json: JsonFlag = False) -> None:
+def upgrade_command(
+    phase: Annotated[
+        Literal["before", "after"] | None,
+        typer.Option(help="Only what runs before this release starts, or after the last one ended."),
+    ] = None,
+    database: DatabaseOption = None,
+    as_json: JsonFlag = False,
+) -> None:
     """Bring the schema to this release. SQLite files are upgraded when they are opened; servers by this."""
-    done = upgrade_database(database)
+    done = upgrade_database(database, phase=phase)
     answer(
         done,
         as_json=as_json,

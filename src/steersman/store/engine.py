@@ -127,6 +127,19 @@ class Database:
         view.admitted = owners if self.admitted is None else owners & self.admitted
         return view
 
+    @staticmethod
+    def upgrade_at(url: str | None = None, *, settings: Settings | None = None, phase: schema.Phase) -> str:
+        """Run the migrations of a phase at `url` and return the revision then; raise as `open` does.
+
+        An address that does not answer is given up at once: who upgrades is there to try again.
+        """
+        with translated():
+            engine = engine_at(url, settings or Settings.read())
+            try:
+                return schema.upgrade(engine, phase)
+            finally:
+                engine.dispose()
+
     @property
     def dialect(self) -> str:
         """`sqlite` or `postgresql`."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Double, case, cast, func, inspect, select, text, union_all
 
 from steersman.store.hot.text import Row
-from steersman.store.schema import HEAD, current_revision
+from steersman.store.schema import HEAD, READY, current_revision
 from steersman.store.tables import cells, decisions, episodes, metadata, rewards, tenants
 
 __all__ = [
@@ -72,7 +72,9 @@ def integrity_problems(connection: Connection) -> list[str]:
 def schema_gaps(connection: Connection) -> list[str]:
     """Return in words how the schema differs from this release's: revision, tables and indexes."""
     revision = current_revision(connection)
-    gaps = [] if revision == HEAD else [f"its revision is {revision}, this release works with {HEAD}"]
+    gaps = []
+    if revision is None or not READY <= revision <= HEAD:
+        gaps.append(f"its revision is {revision}, this release knows {READY} to {HEAD}")
     inspector = inspect(connection)
     present = set(inspector.get_table_names())
     for table in metadata.sorted_tables:

@@ -15,7 +15,7 @@ from steersman.store.tables import metadata
 
 __all__ = ["grant_operator", "grant_serving", "role_problems"]
 
-_REVISION = "alembic_version"
+_SCHEMA = {"alembic_version": "SELECT", "schema_floor": "SELECT"}
 _CHANGED = "SELECT, INSERT, UPDATE"
 _SERVING = {
     "audit": "SELECT, INSERT",
@@ -29,10 +29,9 @@ _SERVING = {
     "rewards": "SELECT, INSERT",
     "state_heads": _CHANGED,
     "tenants": "SELECT, UPDATE",
-    _REVISION: "SELECT",
 }
-_OPERATOR = dict.fromkeys(metadata.tables, f"{_CHANGED}, DELETE") | {_REVISION: "SELECT"}
-_HELD = [name for name in _SERVING if name != _REVISION]
+_HELD = tuple(_SERVING)
+_OPERATOR = dict.fromkeys(metadata.tables, f"{_CHANGED}, DELETE")
 
 _ROLE = text(
     "SELECT r.rolsuper, r.rolbypassrls, EXISTS (SELECT FROM pg_class c WHERE c.relname = ANY(:tables) "
@@ -80,10 +79,11 @@ def _grant(connection: Connection, role: str, privileges: dict[str, str]) -> Non
     quoted = _quoted(connection, role)
     schema = connection.execute(text("SELECT current_schema()")).scalar_one()
     connection.execute(text(f"GRANT USAGE ON SCHEMA {_quoted(connection, schema)} TO {quoted}"))
-    for table in _OPERATOR:
+    granted = {**privileges, **_SCHEMA}
+    for table in {**_OPERATOR, **_SCHEMA}:
         connection.execute(text(f"REVOKE ALL ON {table} FROM {quoted}"))
-        if table in privileges:
-            connection.execute(text(f"GRANT {privileges[table]} ON {table} TO {quoted}"))
+        if table in granted:
+            connection.execute(text(f"GRANT {granted[table]} ON {table} TO {quoted}"))
 
 
 def _quoted(connection: Connection, name: str) -> str:
@@ -92,7 +92,7 @@ def _quoted(connection: Connection, name: str) -> str:
 
 def _powers(connection: Connection, role: str) -> Iterator[str]:
     """Yield what a role can do that row-level security does not hold it to."""
-    found = connection.execute(_ROLE, {"role": role, "tables": _HELD}).first()
+    found = connection.execute(_ROLE, {"role": role, "tables": list(_HELD)}).first()
     if found is None:
         yield f"there is no role {role!r}"
         return
@@ -106,7 +106,7 @@ def _powers(connection: Connection, role: str) -> Iterator[str]:
 
 def _unheld(connection: Connection) -> Iterator[str]:
     """Yield the tables on which row-level security does not hold the role of this connection."""
-    rows: dict[str, Any] = {row.name: row for row in connection.execute(_TABLES, {"tables": _HELD})}
+    rows: dict[str, Any] = {row.name: row for row in connection.execute(_TABLES, {"tables": list(_HELD)})}
     for table in _HELD:
         row = rows.get(table)
         if row is None:
@@ -120,10 +120,11 @@ def _unheld(connection: Connection) -> Iterator[str]:
 
 def _privilege_problems(connection: Connection, role: str) -> Iterator[str]:
     allowed = text("SELECT has_table_privilege(:table, :privilege)")
-    for table in _OPERATOR:
+    needed = {**_SERVING, **_SCHEMA}
+    for table in {**_OPERATOR, **_SCHEMA}:
         for privilege in ("SELECT", "INSERT", "UPDATE", "DELETE"):
             may = connection.execute(allowed, {"table": table, "privilege": privilege}).scalar_one()
-            if table not in _SERVING and may:
+            if table not in needed and may:
                 yield f"role {role!r} may {privilege} the table {table}"
-            if privilege in _SERVING.get(table, "") and not may:
+            if privilege in needed.get(table, "") and not may:
                 yield f"role {role!r} may not {privilege} the table {table}: run steersman db grant"

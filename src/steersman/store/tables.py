@@ -1,6 +1,7 @@
 """The declared schema. Every primary key, unique constraint and index begins with the tenant.
 
-API keys alone are found by an id of their own, since the tenant is not known before its key is.
+API keys alone are found by an id of their own, since the tenant is not known before its key is; and what is said of
+the schema itself is of no tenant.
 
 Times are microseconds since 1970 (UTC) and booleans are 0 or 1, so that both databases hold the same numbers.
 Texts compare by their bytes on both ("C" collation). A base is kept like a tenant, as `@` and its name.
@@ -39,6 +40,7 @@ __all__ = [
     "opening_cells",
     "policy_versions",
     "rewards",
+    "schema_floor",
     "state_heads",
     "tenants",
 ]
@@ -263,6 +265,13 @@ api_keys = Table(
     Column("last_used_at", BigInteger),
     PrimaryKeyConstraint("key_id", name="pk_api_keys"),
     Index("ix_api_keys_tenant", "tenant", "key_id"),
+)
+
+schema_floor = Table(
+    "schema_floor",  # one row: releases that know this revision work with the schema, however new it is
+    metadata,
+    _text("revision"),
+    PrimaryKeyConstraint("revision", name="pk_schema_floor"),
 )
 
 TENANT_TABLES = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from steersman.errors import InvalidInputError, UnsupportedStoreError
-from steersman.store import roles
+from steersman.errors import InvalidInputError, SchemaError, UnsupportedStoreError
+from steersman.store import roles, schema
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
 
@@ -47,4 +47,8 @@ def serving_problems(database: Database) -> list[str]:
     there is nothing to say it may serve. Raises StoreUnavailableError when the database cannot be reached.
     """
     with database.snapshot() as connection:
+        try:
+            schema.check_revision(connection, schema.current_revision(connection))
+        except SchemaError as error:
+            return [str(error)]
         return roles.role_problems(connection)

@@ -1,4 +1,4 @@
-"""API keys, and row-level security on servers."""
+"""API keys, row-level security on servers, and which releases the schema is for."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from alembic import op
 
 revision = "0002"
 down_revision = "0001"
+phase = "before"
 
 _TABLES = (
     "audit",
@@ -32,7 +33,7 @@ _TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """Make the table of keys; on a server, hold all roles but the owner to the tenants that a transaction names."""
+    """Make the tables; on a server, hold all roles but the owner to the tenants that a transaction names."""
     op.create_table(
         "api_keys",
         sa.Column("key_id", _TEXT, nullable=False),
@@ -47,6 +48,11 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("key_id", name="pk_api_keys"),
     )
     op.create_index("ix_api_keys_tenant", "api_keys", ["tenant", "key_id"], unique=False)
+    op.create_table(
+        "schema_floor",
+        sa.Column("revision", _TEXT, nullable=False),
+        sa.PrimaryKeyConstraint("revision", name="pk_schema_floor"),
+    )
     if op.get_bind().dialect.name != "postgresql":
         return
     for table in _TABLES:
