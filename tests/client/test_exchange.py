@@ -144,6 +144,21 @@ def test_the_deadline_bounds_each_try_and_the_whole() -> None:
     )
 
 
+def test_each_request_of_a_call_has_the_whole_deadline() -> None:
+    def both() -> Call[bytes]:
+        return (yield READ) + (yield CHANGE)
+
+    at = [0.0]
+    short = Patience(timeout=10.0, deadline=12.0, retries=0)
+    steps = tries(both(), short, url="http://s", clock=lambda: at[0], draw=lambda: 0.5)
+    assert steps.send(None) == Send(READ, 10.0)
+    at[0] = 9.0
+    assert steps.send(DONE) == Send(CHANGE, 10.0)
+    with pytest.raises(StopIteration) as stop:
+        steps.send(Reply(201, {}, b" twice"))
+    assert stop.value.value == b"done twice"
+
+
 def test_a_lengthy_request_may_take_all_the_time_there_is() -> None:
     lengthy = Request("POST", "/v1/verify", lengthy=True)
     asked, _ = play([DONE], lengthy)

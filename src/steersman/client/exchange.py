@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from itertools import count
 from typing import TypeAlias, TypeVar
 
 from steersman.client.problems import error_of
@@ -35,10 +34,10 @@ _PASSING = {429, 502, 503, 504}  # statuses of what may go well a moment later
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a call goes on. Raises InvalidInputError for what is out of bounds."""
+    """How long a request goes on. Raises InvalidInputError for what is out of bounds."""
 
     timeout: float  # seconds for each step of one try: connect, send, wait for the answer
-    deadline: float  # seconds for the whole call, every try and pause
+    deadline: float  # seconds for each request of a call, every try and pause
     retries: int  # further tries at most
 
     def __post_init__(self) -> None:
@@ -114,11 +113,10 @@ def tries(
     `clock` tells monotonic seconds, `draw` a number in [0, 1) for each pause; `url` is named by errors. Raises what
     the service refuses with, or StoreUnavailableError when there was no answer until the end of patience.
     """
-    end = clock() + patience.deadline
     try:
         request = next(call)
         while True:
-            body = yield from _answered(request, patience, end, url=url, clock=clock, draw=draw)
+            body = yield from _answered(request, patience, url=url, clock=clock, draw=draw)
             request = call.send(body)
     except StopIteration as stop:
         record: _T = stop.value
@@ -128,14 +126,15 @@ def tries(
 def _answered(
     request: Request,
     patience: Patience,
-    end: float,
     *,
     url: str,
     clock: Callable[[], float],
     draw: Callable[[], float],
 ) -> Generator[Effect, Outcome, bytes]:
     """Yield what is to be done until `request` is answered, and return the body."""
-    for number in count():
+    end = clock() + patience.deadline
+    number = 0
+    while True:
         left = max(end - clock(), _SHORTEST_TRY)
         outcome = yield Send(request, left if request.lengthy else min(patience.timeout, left))
         if isinstance(outcome, Reply) and 200 <= outcome.status < 300:
@@ -148,7 +147,7 @@ def _answered(
         if number >= patience.retries or not _may_repeat(request, outcome, error) or clock() + seconds >= end:
             raise error
         yield Wait(seconds)
-    raise AssertionError  # pragma: no cover
+        number += 1
 
 
 def pause(number: int, outcome: Reply | Lost, draw: float) -> float:

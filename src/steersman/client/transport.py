@@ -38,9 +38,10 @@ class Connected(ABC, Generic[_H]):
     ) -> None:
         """Take the URL of the service and a key's text; nothing is sent yet.
 
-        `timeout` is in seconds and holds for each step of one try (connecting, sending, waiting for the answer),
-        `deadline` for a whole call, and at most `retries` further tries are made within it. At most `connections`
-        are open at a time, and they are kept for the calls that follow. Raises InvalidInputError.
+        `timeout` is in seconds and holds for each step of one try: connecting, sending, waiting for the answer.
+        `deadline`, in seconds too, holds for a request with all its tries and pauses, of which at most `retries` are
+        made; a long list is several requests. At most `connections` are open at a time, and they are kept for the
+        calls that follow. Raises InvalidInputError.
         """
         self._patience = Patience(timeout, deadline, retries)
         self._url = _check_target(url, key, connections)
