@@ -1,0 +1,122 @@
+"""A call that is made again under the same id is answered with the first answer, byte for byte, and has one effect."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.support.served import Caller, Server
+
+texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=8)
+numbers = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
+metadata = st.dictionaries(
+    texts, st.none() | st.booleans() | numbers | texts | st.lists(numbers, max_size=2), max_size=3
+)
+FACTORS = {
+    "factors": [{"name": "stage", "values": ["early", "late"]}, {"name": "gap", "edges": [0.1, 0.25]}],
+}
+
+
+@st.composite
+def asked_for(draw: st.DrawFn) -> dict[str, Any]:
+    """The body of a decide for `FACTORS` and the actions a, b, c."""
+    asked: dict[str, Any] = {
+        "state": {"stage": "late", "gap": draw(st.floats(-1, 1) | st.integers(-3, 3))},
+        "decision_id": draw(texts),
+        "feasible": draw(st.none() | st.lists(st.sampled_from("abc"), min_size=1, unique=True)),
+        "metadata": draw(st.none() | st.dictionaries(texts, things, max_size=3)),
+        "episode": draw(st.none() | texts),
+        "explore": draw(st.booleans()),
+    }
+    others = [action for action in "abc" if action not in (asked["feasible"] or "abc")]
+    if others:
+        asked["reasons"] = {action: draw(texts) for action in draw(st.permutations(others))}
+    return asked
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(asked_for(), numbers.filter(lambda number: abs(number) <= 1), st.randoms(use_true_random=False))
+def test_every_answer_is_repeated_byte_for_byte(
+    server: Server, asked: dict[str, Any], value: float, shuffle: random.Random
+) -> None:
+    company = server.company(
+        actions=["a", "b", "c"], states=FACTORS, reward_range=[-1, 1], priors={"b": {"q": 0.1, "weight": 0.3}}
+    )
+    first = company.post("/v1/decide", asked)
+    assert first.status_code == 200, first.text
+    again = company.post("/v1/decide", dict(shuffle.sample(list(asked.items()), len(asked)))).content
+    reward = {"decision_id": asked["decision_id"], "value": value}
+    rewarded = company.post("/v1/reward", reward)
+    assert rewarded.status_code == 200, rewarded.text
+    learned = company.post("/v1/decide", asked).content
+    listed = company.http.post("/v1/decide:batch", json={"items": [asked, asked]}).content
+    assert first.content == again == learned
+    assert listed == b'{"items":[' + first.content + b"," + first.content + b"]}"
+    assert company.post("/v1/reward", reward).content == rewarded.content
+    if asked["episode"] is not None:
+        path = f"/v1/episodes/{quote(asked['episode'], safe='')}/close"
+        closed = company.post(path, {"outcome": value})
+        assert closed.status_code == 200, closed.text
+        assert company.post(path, {"outcome": value}).content == closed.content
+        assert company.post("/v1/decide", asked).content == first.content
+    assert server.library.verify(company.tenant).clean
+    company.http.close()
+
+
+def test_eight_at_once_are_one(server: Server) -> None:
+    """A hundred ids, each asked for by eight callers at the same moment."""
+    company = server.company()
+    others = server.company()
+    barrier = threading.Barrier(8)
+
+    def ask(caller: int) -> list[tuple[bytes, bytes]]:
+        with httpx.Client(base_url=server.url, headers=company.http.headers, timeout=60.0) as http:
+            answers = []
+            for number in range(100):
+                barrier.wait()
+                body = {"state": number % 2, "decision_id": f"d{number}", "metadata": {"n": number}}
+                made = http.post("/v1/decide", json=body)
+                barrier.wait()
+                rewarded = http.post("/v1/reward", json={"decision_id": f"d{number}", "value": 0.5})
+                assert (made.status_code, rewarded.status_code) == (200, 200), (made.text, rewarded.text)
+                answers.append((made.content, rewarded.content))
+                if not caller:
+                    others.post("/v1/decide", {"state": 0})
+            return answers
+
+    with ThreadPoolExecutor(8) as pool:
+        first, *same = pool.map(ask, range(8))
+    assert all(answers == first for answers in same)
+    cells = company.get("/v1/cells").json()["states"]
+    assert sum(cell["visits"] for state in cells for cell in state["cells"]) == 100
+    assert sum(cell["updates"] for state in cells for cell in state["cells"]) == 100
+    assert server.library.verify(company.tenant).clean
+
+
+def test_another_content_under_an_id_is_refused(company: Caller) -> None:
+    def problem(path: str, body: dict[str, Any]) -> dict[str, Any]:
+        refused = company.post(path, body)
+        assert refused.status_code == 422, refused.text
+        found: dict[str, Any] = refused.json()
+        assert found["code"] == "id-reused"
+        assert len(found["stored_fingerprint"]) == len(found["given_fingerprint"]) == 64
+        assert found["stored_fingerprint"] != found["given_fingerprint"]
+        return found
+
+    company.post("/v1/decide", {"state": 0, "decision_id": "d", "episode": "e"})
+    changed: list[dict[str, Any]] = [{"state": 1}, {"episode": "f"}, {"explore": False}, {"metadata": {}}]
+    for other in changed:
+        problem("/v1/decide", {"state": 0, "decision_id": "d", "episode": "e"} | other)
+    company.post("/v1/reward", {"decision_id": "d", "value": 0.5})
+    problem("/v1/reward", {"decision_id": "d", "value": 0.25})
+    company.post("/v1/episodes/e/close", {"outcome": 0.5})
+    problem("/v1/episodes/e/close", {})
+    assert json.loads(company.get("/v1/episodes").text)["items"][0]["closed"]["outcome"] == 0.5

@@ -1,0 +1,158 @@
+"""Bodies are read strictly, and the same way on both databases and both ways of reading."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from steersman.domain.strict_json import JsonRules, parse_json
+from steersman.errors import InvalidInputError
+from steersman.service.strict import MAX_DEPTH, read_document
+from tests.support.served import Caller
+
+REFUSED: dict[str, bytes] = {
+    "nothing but blanks": b"  ",
+    "no json": b"state=1",
+    "two documents": b'{"state": 0} {}',
+    "cut short": b'{"state": ',
+    "a comma too many": b'{"state": 0,}',
+    "single quotes": b"{'state': 0}",
+    "a list": b"[0]",
+    "null": b"null",
+    "a byte order mark": b'\xef\xbb\xbf{"state": 0}',
+    "no utf-8": b'{"state": 0, "episode": "\xff"}',
+    "utf-16": '{"state": 0}'.encode("utf-16"),
+    "an overlong slash": b'{"state": 0, "episode": "\xc0\xaf"}',
+    "a key twice": b'{"state": 0, "state": 1}',
+    "a key twice, once escaped": b'{"state": 0, "st\\u0061te": 1}',
+    "a key twice, deep": b'{"state": 0, "metadata": {"a": {"b": 1, "b": 2}}}',
+    "a key twice beside a colon in a text": b'{"state": 0, "episode": "a:b", "episode": "c"}',
+    "an unknown field": b'{"state": 0, "colour": 1}',
+    "no state": b"{}",
+    "a boolean for a number": b'{"state": true}',
+    "a boolean in a state": b'{"state": {"size": true}}',
+    "a number for a boolean": b'{"state": 0, "explore": 1}',
+    "a number for a text": b'{"state": 0, "episode": 1}',
+    "a text for a list": b'{"state": 0, "feasible": "hold"}',
+    "NaN": b'{"state": 0, "metadata": {"a": NaN}}',
+    "Infinity": b'{"state": 0, "metadata": {"a": Infinity}}',
+    "minus Infinity": b'{"state": 0, "metadata": {"a": -Infinity}}',
+    "1e400": b'{"state": 0, "metadata": {"a": 1e400}}',
+    "a state of 1e400": b'{"state": 1e400}',
+    "an integer of 65 bits": b'{"state": 18446744073709551616}',
+    "2 to the 63": b'{"state": 0, "metadata": {"a": 9223372036854775808}}',
+    "an integer of a thousand digits": b'{"state": 0, "metadata": {"a": ' + b"9" * 1000 + b"}}",
+    "an integer of ten thousand digits": b'{"state": 0, "metadata": {"a": ' + b"9" * 10_000 + b"}}",
+    "a leading zero": b'{"state": 00}',
+    "hexadecimal": b'{"state": 0x1}',
+    "a lone surrogate": b'{"state": 0, "episode": "\\ud800"}',
+    "surrogates the wrong way round": b'{"state": 0, "metadata": {"a": "\\udc00\\ud800"}}',
+    "an escaped NUL": b'{"state": 0, "episode": "a\\u0000"}',
+    "a NUL in a key": b'{"state": 0, "metadata": {"a\\u0000": 1}}',
+    "a raw NUL": b'{"state": 0, "episode": "a\x00"}',
+    "a raw newline in a text": b'{"state": 0, "episode": "a\nb"}',
+    "nested 33 deep": b'{"state": 0, "metadata": ' + b'{"a":' * 32 + b"1" + b"}" * 33,
+    "nested 33 deep in lists": b'{"state": 0, "metadata": {"a": ' + b"[" * 31 + b"]" * 31 + b"}}",
+    "nested a hundred thousand deep": b'{"state": 0, "metadata": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+}
+"""Bodies of a decide that are no such thing."""
+
+
+@pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED)
+def test_what_is_no_strict_json_is_a_problem(company: Caller, body: bytes) -> None:
+    refused = company.http.post("/v1/decide", content=body)
+    problem = refused.json()
+    assert (refused.status_code, problem["status"], problem["code"]) == (400, 400, "invalid-input"), problem
+    assert not any(word in refused.text for word in ("NaN", "Infinity", "Traceback", "1e400"))
+    assert company.get("/v1/decisions").status_code == 200
+    assert company.get("/v1/episodes").json()["items"] == []
+
+
+@pytest.mark.parametrize("path", ["/v1/reward", "/v1/episodes/e/close", "/v1/roll-back", "/v1/tenant"])
+def test_every_body_is_read_so(company: Caller, path: str) -> None:
+    method = "PATCH" if path == "/v1/tenant" else "POST"
+    for body in (b'{"tenant": 1, "tenant": 2}', b'{"a": NaN}', b'{"a": "\\u0000"}', b"[]"):
+        refused = company.http.request(method, path, content=body)
+        assert (refused.status_code, refused.json()["code"]) == (400, "invalid-input"), refused.text
+
+
+@pytest.mark.parametrize("value", ["true", '"1"', "null", "[]", "1e400", "NaN", "-1e999"])
+def test_a_reward_is_a_finite_number(company: Caller, value: str) -> None:
+    company.post("/v1/decide", {"state": 0, "decision_id": "d"})
+    refused = company.http.post("/v1/reward", content=f'{{"decision_id": "d", "value": {value}}}')
+    assert refused.status_code == 400
+    assert company.get("/v1/decisions/d").json()["rewards"] == []
+
+
+def test_what_is_strict_json_is_read(company: Caller) -> None:
+    texts = {"é": "日本", "tab": "\t", "pair": "😀", "colon": "a:b", "slash": "a/b\\c"}
+    metadata = {"texts": texts, "numbers": [0, -1, 2**63 - 1, 1.5, 1e300, 5e-324], "none": None, "yes": True}
+    for number, ascii_only in enumerate((True, False)):
+        body = json.dumps(
+            {"state": 0, "metadata": metadata, "decision_id": f"d{number}"}, ensure_ascii=ascii_only
+        )
+        made = company.http.post("/v1/decide", content=body.encode())
+        assert made.status_code == 200, made.text
+        assert made.json()["metadata"] == metadata
+    nested: Any = 1
+    for _ in range(30):
+        nested = {"a": nested}
+    assert company.post("/v1/decide", {"state": 0, "metadata": nested}).status_code == 200
+
+
+def test_a_body_beyond_the_limit_is_refused_before_it_is_read(company: Caller) -> None:
+    refused = company.http.post("/v1/decide", content=b" " * (1 << 20) + b'{"state": 0}')
+    assert (refused.status_code, refused.json()["code"]) == (413, "body-too-large")
+    accepted = company.http.post("/v1/decide", content=b" " * ((1 << 20) - 12) + b'{"state": 0}')
+    assert accepted.status_code == 200
+
+    def endless() -> Any:
+        for _ in range(100):
+            yield b" " * (1 << 16)
+
+    assert company.http.post("/v1/tenant", content=endless()).status_code in {405, 413}
+    refused = company.http.post("/v1/roll-back", content=endless())
+    assert (refused.status_code, refused.json()["code"]) == (413, "body-too-large")
+
+
+scalars = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5)
+documents = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+)
+fragments = st.sampled_from(
+    [
+        b'{"a":1,"a":2}',
+        b'{"a":{}}',
+        b'"\\u0000"',
+        b'"\\ud83d\\ude00"',
+        b"1e400",
+        b"-0",
+        b"[[]]",
+        b'{"b": "x:y"}',
+    ]
+)
+
+
+@given(
+    documents.map(lambda value: json.dumps(value).encode())
+    | documents.map(lambda value: json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    | st.lists(fragments, max_size=3).map(lambda parts: b"[" + b",".join(parts) + b"]")
+    | st.binary(max_size=12)
+)
+@example(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH)
+@example(b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1))
+@example(b'{"a":' * (MAX_DEPTH + 1) + b"1" + b"}" * (MAX_DEPTH + 1))
+def test_the_fast_way_reads_what_the_careful_one_does(raw: bytes) -> None:
+    try:
+        expected = parse_json(raw, JsonRules(InvalidInputError, MAX_DEPTH), where="body")
+    except InvalidInputError:
+        with pytest.raises(InvalidInputError):
+            read_document(raw)
+    else:
+        # Compared as text, in which 1, 1.0 and true differ.
+        assert json.dumps(read_document(raw)) == json.dumps(expected)
