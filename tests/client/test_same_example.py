@@ -128,7 +128,7 @@ def on_the_library(tmp_path_factory: pytest.TempPathFactory) -> list[object]:
 
 
 def test_the_same_program_comes_to_the_same(on_the_library: list[object], store_url: str) -> None:
-    with serving(store_url) as server:
+    with serving(store_url, roles=store_url.startswith("postgresql")) as server:
         key = create_key(server.library.database, tenant=None, name="ops").text
         with Client(server.url, key) as client:
             through_the_service = [timeless(answer) for answer in program(client)]
@@ -136,7 +136,7 @@ def test_the_same_program_comes_to_the_same(on_the_library: list[object], store_
 
 
 def test_what_the_client_reads_is_what_the_library_reads(store_url: str) -> None:
-    with serving(store_url) as server:
+    with serving(store_url, roles=store_url.startswith("postgresql")) as server:
         library = server.library
         library.create_tenant("acme", DECLARATION | {"base": None, "contributes": False})
         with Client(server.url, create_key(library.database, tenant=None, name="ops").text) as client:

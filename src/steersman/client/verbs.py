@@ -171,7 +171,7 @@ def explain(tenant: str, decision_id: str) -> Call[Explanation]:
 
 def show(tenant: str, *, version: int | str | None = None, limit: int = 20) -> Call[LearnedTable]:
     """Return what was learned, for reading."""
-    return read(LearnedTable)((yield _look("/v1/cells", tenant, version=version, limit=limit)))
+    return read(LearnedTable)((yield _look("/v1/cells", tenant, lengthy=True, version=version, limit=limit)))
 
 
 def list_versions(tenant: str) -> Call[list[PolicyVersion]]:
@@ -186,7 +186,7 @@ def freeze(tenant: str, name: str, *, version: int | str | None = None) -> Call[
         if version is None:
             raise NotFoundError(f"tenant {tenant!r} has no version yet: nothing was decided")
     path = f"/v1/versions/{segment(str(version), what='version')}/freeze"
-    return version_of((yield _change(path, tenant, body={"name": name})))
+    return version_of((yield _change(path, tenant, body={"name": name}, lengthy=True)))
 
 
 def activate(tenant: str, version: int | str) -> Call[PolicyVersion]:
