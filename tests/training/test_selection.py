@@ -172,8 +172,8 @@ def test_a_search_of_auto_compares_what_both_learners_search(monkeypatch: pytest
     )
     kinds = [trial.settings.learner for trial in decision.trials]
     assert (
-        kinds == ["mlp"] * 5 + ["forest"] * 15
-    )  # as given and four corners; five losses, three sizes of leaves
+        kinds == ["mlp"] * 4 + ["forest"] * 15
+    )  # as given and three corners; five losses, three sizes of leaves
 
 
 def test_few_trees_are_enough_to_compare_but_all_are_grown_in_the_end(

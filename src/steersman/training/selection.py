@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -41,10 +41,9 @@ SEARCH_CORNERS: tuple[Mapping[str, Any], ...] = (
     {"loss": "log", "hidden_dim": 32, **_REGULARISED},
     {"loss": "mixed", "hidden_dim": 32, **_REGULARISED},
     {"loss": "pairwise", "hidden_dim": 64, **_REGULARISED},
-    {"loss": "mixed", "hidden_dim": 32, "inputs": "ranked", "learning_rate": 1e-3, "weight_decay": 0.0},
 )
 """What a search compares with the network as given. They are few and far apart: among many the luckiest wins."""
-SEARCH_STEPS = (50, 100, 200)
+SEARCH_STEPS = (50, 150)
 """Numbers of epochs that a search compares; one run passes through all of them."""
 SEARCH_ENSEMBLE = 5
 """A network that was searched for is the mean of at least so many seeds, as what one seed gained may be luck."""
@@ -189,12 +188,11 @@ def _mlp_trials(
     values = {step: np.zeros(examples.gains.shape) for step in steps}
 
     def add(step: int, held_out: NDArray[np.bool_], outputs: NDArray[np.float32]) -> None:
-        if step in values:
-            values[step][held_out] += outputs
+        values[step][held_out] += outputs
 
     run = replace(candidate, epochs=max(steps))
     for shape, member in product(shapes_of(run.loss), range(run.ensemble)):
-        _walk(examples, replace(run, seed=run.seed + member), shape, folds, add)
+        _walk(examples, replace(run, seed=run.seed + member), shape, folds, steps=steps, visit=add)
     ordered = sorted(steps, key=lambda step: (step != candidate.epochs, step))
     return [_measure(examples, replace(candidate, epochs=step), values[step]) for step in ordered]
 
@@ -254,7 +252,7 @@ def _held_out_losses(
         losses[step] += loss
         tell((fold + step / settings.epochs) / count, loss / len(outputs))
 
-    _walk(examples, settings, shape, folds, add)
+    _walk(examples, settings, shape, folds, steps=range(settings.epochs + 1), visit=add)
     return losses
 
 
@@ -269,23 +267,36 @@ def _held_out_targets(
 
 
 def _walk(
-    examples: Examples, settings: FitSettings, shape: str, folds: NDArray[np.int64], visit: _Visit
+    examples: Examples,
+    settings: FitSettings,
+    shape: str,
+    folds: NDArray[np.int64],
+    *,
+    steps: Container[int],
+    visit: _Visit,
 ) -> None:
-    """Train beside each fold in turn, and call `visit` with the outputs on the fold after 0 .. epochs steps."""
+    """Train beside each fold in turn, and call `visit` with the outputs on the fold after each of `steps`."""
     for fold in range(folds.max() + 1):
-        _train_beside(examples, settings, shape, folds == fold, visit)
+        _train_beside(examples, settings, shape, folds == fold, steps=steps, visit=visit)
 
 
 def _train_beside(
-    examples: Examples, settings: FitSettings, shape: str, held_out: NDArray[np.bool_], visit: _Visit
+    examples: Examples,
+    settings: FitSettings,
+    shape: str,
+    held_out: NDArray[np.bool_],
+    *,
+    steps: Container[int],
+    visit: _Visit,
 ) -> None:
     training = examples.take(~held_out)
     scaling = scale_features(training.features, training.schema, ranked=settings.inputs == "ranked")
     inputs = torch.from_numpy(scaling.normalise(examples.features[held_out])).to(find_device(settings.device))
 
     def look(step: int, loss: float, network: MlpNetwork) -> None:  # noqa: ARG001 - the form of a callback
-        with torch.no_grad():
-            visit(step, held_out, network(inputs).cpu().numpy())
+        if step in steps:
+            with torch.no_grad():
+                visit(step, held_out, network(inputs).cpu().numpy())
 
     train_member(
         training,
