@@ -17,9 +17,7 @@ from tests.support.served import Caller, Server
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=8)
 numbers = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
-metadata = st.dictionaries(
-    texts, st.none() | st.booleans() | numbers | texts | st.lists(numbers, max_size=2), max_size=3
-)
+things = st.none() | st.booleans() | numbers | texts | st.lists(numbers, max_size=2)
 FACTORS = {
     "factors": [{"name": "stage", "values": ["early", "late"]}, {"name": "gap", "edges": [0.1, 0.25]}],
 }
