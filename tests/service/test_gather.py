@@ -1,0 +1,188 @@
+"""Group commit: what is gathered, what fails alone, what is shed, and what is drained."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from steersman.errors import NotFoundError, OverloadedError, SteersmanError, StoreUnavailableError
+from steersman.service.gather import Committer, Gatherer, InlineCommitter, ThreadCommitter
+
+Work = Callable[[list[int]], list[int | SteersmanError]]
+
+
+class Gate:
+    """Work that doubles numbers, once it is let through; it remembers what each transaction held."""
+
+    def __init__(self, *, opened: bool = False) -> None:
+        self.batches: list[list[int]] = []
+        self.started = threading.Event()
+        self.opened = threading.Event()
+        if opened:
+            self.opened.set()
+
+    def __call__(self, items: list[int]) -> list[int | SteersmanError]:
+        self.batches.append(items)
+        self.started.set()
+        assert self.opened.wait(30)
+        if 13 in items:
+            raise ZeroDivisionError
+        if 99 in items:
+            raise StoreUnavailableError
+        return [NotFoundError() if item < 0 else 2 * item for item in items]
+
+    async def until_started(self) -> None:
+        assert await asyncio.to_thread(self.started.wait, 30)
+        self.started.clear()
+
+
+def run(
+    test: Callable[[Gatherer[int, int]], Coroutine[Any, Any, None]],
+    work: Work,
+    *,
+    inline: bool = False,
+    limit: int = 1000,
+) -> None:
+    """Run a test with a gatherer in an event loop of its own, and drain it."""
+
+    async def main() -> None:
+        committer: Committer = InlineCommitter() if inline else ThreadCommitter(asyncio.get_running_loop())
+        gatherer: Gatherer[int, int] = Gatherer(work, committer, limit=limit, observe=lambda *_: None)
+        await test(gatherer)
+        await gatherer.drain()
+        committer.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("inline", [False, True], ids=["thread", "inline"])
+def test_calls_of_one_moment_are_one_transaction(inline: bool) -> None:
+    gate = Gate(opened=True)
+
+    async def test(gatherer: Gatherer[int, int]) -> None:
+        answers = await asyncio.gather(*(gatherer.submit([number, -number]) for number in (1, 2, 3)))
+        assert [answer[0] for answer in answers] == [2, 4, 6]
+        assert all(isinstance(answer[1], NotFoundError) for answer in answers)
+        assert gatherer.depth == 0
+
+    run(test, gate, inline=inline)
+    assert gate.batches == [[1, -1, 2, -2, 3, -3]]
+
+
+def test_the_next_transaction_takes_what_arrived_during_the_last() -> None:
+    gate = Gate()
+
+    async def test(gatherer: Gatherer[int, int]) -> None:
+        first = gatherer.submit([1])
+        await gate.until_started()
+        rest = [gatherer.submit([number]) for number in range(1002, 1600)]
+        assert gatherer.depth == 598
+        gate.opened.set()
+        assert await first == [2]
+        assert [(await answer)[0] for answer in rest] == [2 * number for number in range(1002, 1600)]
+
+    run(test, gate)
+    # No more than 512 go together.
+    assert [len(batch) for batch in gate.batches] == [1, 512, 86]
+
+
+def test_a_list_stays_together() -> None:
+    gate = Gate(opened=True)
+
+    async def test(gatherer: Gatherer[int, int]) -> None:
+        long, short = gatherer.submit(list(range(1000, 1700))), gatherer.submit([1])
+        assert len(await long) == 700
+        assert await short == [2]
+
+    run(test, gate)
+    assert [len(batch) for batch in gate.batches] == [700, 1]
+
+
+@pytest.mark.parametrize("inline", [False, True], ids=["thread", "inline"])
+def test_a_defect_fails_alone(inline: bool) -> None:
+    gate = Gate(opened=True)
+
+    async def test(gatherer: Gatherer[int, int]) -> None:
+        answers = await asyncio.gather(
+            *(gatherer.submit([number]) for number in (1, 13, 2)), return_exceptions=True
+        )
+        assert answers[0] == [2]
+        assert isinstance(answers[1], ZeroDivisionError)
+        assert answers[2] == [4]
+        assert await gatherer.submit([5]) == [10]
+
+    run(test, gate, inline=inline)
+    assert gate.batches == [[1, 13, 2], [1], [13], [2], [5]]
+
+
+def test_a_database_that_fails_is_not_asked_again_for_each() -> None:
+    gate = Gate(opened=True)
+
+    async def test(gatherer: Gatherer[int, int]) -> None:
+        answers = await asyncio.gather(
+            *(gatherer.submit([number]) for number in (1, 99, 2)), return_exceptions=True
+        )
+        assert all(isinstance(answer, StoreUnavailableError) for answer in answers)
+
+    run(test, gate)
+    assert gate.batches == [[1, 99, 2]]
+
+
+def test_a_full_queue_sheds_at_once_and_takes_more_when_it_is_worked_off() -> None:
+    gate = Gate()
+
+    async def test(gatherer: Gatherer[int, int]) -> None:
+        first = gatherer.submit([0])
+        await gate.until_started()
+        waiting = [gatherer.submit([number]) for number in (1, 2)]
+        with pytest.raises(OverloadedError, match="2 items wait") as caught:
+            gatherer.submit([3, 4])
+        assert caught.value.retry_after > 0
+        waiting.append(gatherer.submit([3]))
+        with pytest.raises(OverloadedError):
+            gatherer.submit([4])
+        gate.opened.set()
+        await asyncio.gather(first, *waiting)
+        assert await gatherer.submit([4]) == [8]
+
+    run(test, gate, limit=3)
+    assert gate.batches == [[0], [1, 2, 3], [4]]
+
+
+def test_who_goes_away_before_the_transaction_takes_the_items_along() -> None:
+    gate = Gate()
+
+    async def test(gatherer: Gatherer[int, int]) -> None:
+        first = gatherer.submit([0])
+        await gate.until_started()
+        gone, stays = gatherer.submit([1]), gatherer.submit([2])
+        gone.cancel()
+        first.cancel()  # too late: it is under way, and done as a whole
+        gate.opened.set()
+        assert await stays == [4]
+        assert gatherer.depth == 0
+
+    run(test, gate)
+    assert gate.batches == [[0], [2]]
+
+
+def test_draining_waits_for_all_that_was_taken_in() -> None:
+    gate = Gate()
+    answers: list[asyncio.Future[list[int | SteersmanError]]] = []
+
+    async def test(gatherer: Gatherer[int, int]) -> None:
+        answers.append(gatherer.submit([0]))
+        await gate.until_started()
+        answers.extend(gatherer.submit([number]) for number in (1, 2))
+        drained = asyncio.ensure_future(gatherer.drain())
+        await asyncio.sleep(0)
+        assert not drained.done()
+        gate.opened.set()
+        await drained
+        assert [answer.result() for answer in answers] == [[0], [2], [4]]
+
+    run(test, gate)
