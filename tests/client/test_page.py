@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from steersman.client.verbs import LARGEST_LIST, LONGEST_LIST
+from steersman.client.lists import LARGEST_LIST, LONGEST_LIST
 from steersman.domain.records import Decision
 from tests.house.rules import ROOT
 from tests.support.served import Server

@@ -5,12 +5,13 @@ Names, arguments, records and errors are those of `steersman.library.Steersman`,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from steersman.client.exchange import Call, Request
+from steersman.client.lists import every_page, in_parts
 from steersman.client.wire import (
     close_body,
     decide_body,
@@ -18,8 +19,6 @@ from steersman.client.wire import (
     encode,
     owner_of,
     read,
-    read_items,
-    read_list,
     reward_body,
     segment,
     version_of,
@@ -38,6 +37,7 @@ from steersman.domain.answers import (
     Refresh,
     Verification,
 )
+from steersman.domain.identifiers import check_name
 from steersman.domain.records import (
     ClosedEpisode,
     CloseRequest,
@@ -52,8 +52,6 @@ from steersman.domain.states import State
 from steersman.errors import NotFoundError, SteersmanError
 
 __all__ = [
-    "LARGEST_LIST",
-    "LONGEST_LIST",
     "activate",
     "build_base",
     "change_tenant",
@@ -85,15 +83,6 @@ __all__ = [
     "void",
 ]
 
-_T = TypeVar("_T")
-_R = TypeVar("_R")
-
-LONGEST_LIST = 256
-"""The most items of one request; a longer list is sent as several."""
-
-LARGEST_LIST = 500_000
-"""The most bytes of one request of several items, well within what a service takes by default."""
-
 _SCOPES = ("decide", "reward", "read", "manage")
 
 _read_decision = read(Decision)
@@ -124,7 +113,7 @@ def decide_many(requests: Sequence[DecideRequest]) -> Call[list[Decision | Steer
     A long list is sent as several, each of them one transaction. Raises when one of them fails as a whole; what was
     decided before is found under the same ids.
     """
-    return (yield from _list("/v1/decide:batch", requests, decide_body, _read_decision))
+    return (yield from in_parts("/v1/decide:batch", requests, decide_body, _read_decision))
 
 
 def reward(tenant: str, decision_id: str, value: float, *, reward_id: str | None = None) -> Call[Reward]:
@@ -135,7 +124,7 @@ def reward(tenant: str, decision_id: str, value: float, *, reward_id: str | None
 
 def reward_many(requests: Sequence[RewardRequest]) -> Call[list[Reward | SteersmanError]]:
     """Record a list of rewards; return a reward or an error for each, in order. See `decide_many`."""
-    return (yield from _list("/v1/reward:batch", requests, reward_body, _read_reward))
+    return (yield from in_parts("/v1/reward:batch", requests, reward_body, _read_reward))
 
 
 def close_episode(tenant: str, episode: str, outcome: float | None = None) -> Call[ClosedEpisode]:
@@ -148,7 +137,7 @@ def close_episode(tenant: str, episode: str, outcome: float | None = None) -> Ca
 
 def close_many(requests: Sequence[CloseRequest]) -> Call[list[ClosedEpisode | SteersmanError]]:
     """Close a list of episodes; return a closed episode or an error for each, in order. See `decide_many`."""
-    return (yield from _list("/v1/episodes/close:batch", requests, close_body, _read_closed))
+    return (yield from in_parts("/v1/episodes/close:batch", requests, close_body, _read_closed))
 
 
 def void(tenant: str, decision_id: str) -> Call[Decision]:
@@ -171,12 +160,14 @@ def explain(tenant: str, decision_id: str) -> Call[Explanation]:
 
 def show(tenant: str, *, version: int | str | None = None, limit: int = 20) -> Call[LearnedTable]:
     """Return what was learned, for reading."""
+    if isinstance(version, str):
+        check_name(version, what="version")
     return read(LearnedTable)((yield _look("/v1/cells", tenant, lengthy=True, version=version, limit=limit)))
 
 
 def list_versions(tenant: str) -> Call[list[PolicyVersion]]:
     """Return every version, oldest first."""
-    return (yield from _pages(partial(_look, "/v1/versions", tenant), version_of))
+    return (yield from every_page(partial(_look, "/v1/versions", tenant), version_of))
 
 
 def freeze(tenant: str, name: str, *, version: int | str | None = None) -> Call[PolicyVersion]:
@@ -222,7 +213,7 @@ def show_tenant(tenant: str) -> Call[Owner]:
 
 def change_tenant(tenant: str, changes: Mapping[str, Any], *, dry_run: bool = False) -> Call[MigrationPlan]:
     """Change parts of a declaration, learning moves along."""
-    query = {"tenant": tenant, "dry_run": "true" if dry_run else "false"}
+    query = _about(tenant) | {"dry_run": "true" if dry_run else "false"}
     request = Request("PATCH", "/v1/tenant", query, encode(changes), repeatable=dry_run, lengthy=True)
     return read(MigrationPlan)((yield request))
 
@@ -235,7 +226,7 @@ def create_tenant(tenant: str, declaration: TenantSpec | Mapping[str, Any]) -> C
 
 def list_tenants() -> Call[list[Owner]]:
     """Return every tenant, by id; an operator's key is needed."""
-    return (yield from _pages(partial(_look, "/v1/tenants"), owner_of))
+    return (yield from every_page(partial(_look, "/v1/tenants"), owner_of))
 
 
 def retire_tenant(tenant: str) -> Call[Owner]:
@@ -273,7 +264,7 @@ def create_key(tenant: str | None, *, name: str, scopes: Collection[str] = _SCOP
 def list_keys(tenant: str | None) -> Call[list[ApiKey]]:
     """Return the keys of a tenant, or with None those of operators; an operator's key is needed."""
     path = "/v1/operator-keys" if tenant is None else f"/v1/tenants/{segment(tenant, what='tenant')}/keys"
-    return (yield from _pages(partial(_look, path), _read_key))
+    return (yield from every_page(partial(_look, path), _read_key))
 
 
 def revoke_key(key_id: str) -> Call[ApiKey]:
@@ -290,8 +281,8 @@ def rotate_key(key_id: str, *, overlap: float = 0.0) -> Call[IssuedKey]:
 def _look(
     path: str, tenant: str | None = None, *, lengthy: bool = False, **query: str | int | None
 ) -> Request:
-    stated = {name: value for name, value in {"tenant": tenant, **query}.items() if value is not None}
-    return Request("GET", path, stated, lengthy=lengthy)
+    stated = {name: value for name, value in query.items() if value is not None}
+    return Request("GET", path, _about(tenant) | stated, lengthy=lengthy)
 
 
 def _change(
@@ -302,47 +293,8 @@ def _change(
     repeatable: bool = False,
     lengthy: bool = False,
 ) -> Request:
-    query = None if tenant is None else {"tenant": tenant}
-    return Request("POST", path, query, encode(body or {}), repeatable=repeatable, lengthy=lengthy)
+    return Request("POST", path, _about(tenant), encode(body or {}), repeatable=repeatable, lengthy=lengthy)
 
 
-def _pages(look: Callable[..., Request], read_one: Callable[[bytes], _R]) -> Call[list[_R]]:
-    found, following = read_list((yield look()), read_one)
-    while following is not None:
-        more, following = read_list((yield look(after=following)), read_one)
-        found += more
-    return found
-
-
-def _list(
-    path: str, requests: Sequence[_T], body_of: Callable[[_T], bytes], read_one: Callable[[bytes], _R]
-) -> Call[list[_R | SteersmanError]]:
-    """Send a list in parts of bounded length; what cannot be sent is answered with its error, as in the library."""
-    answers: list[_R | SteersmanError | None] = []
-    bodies: list[tuple[int, bytes]] = []
-    for request in requests:
-        try:
-            bodies.append((len(answers), body_of(request)))
-            answers.append(None)
-        except SteersmanError as error:
-            answers.append(error)
-    for part in _parts(bodies):
-        joined = b",".join(body for _, body in part)
-        found = read_items((yield Request("POST", path, body=b'{"items":[' + joined + b"]}")), read_one)
-        if len(found) != len(part):
-            raise SteersmanError(f"expected {len(part)} answers, got {len(found)}")
-        for (index, _), answer in zip(part, found, strict=True):
-            answers[index] = answer
-    return [answer for answer in answers if answer is not None]
-
-
-def _parts(bodies: Sequence[tuple[int, bytes]]) -> list[list[tuple[int, bytes]]]:
-    parts: list[list[tuple[int, bytes]]] = []
-    size = 0
-    for item in bodies:
-        size += len(item[1])
-        if not parts or len(parts[-1]) == LONGEST_LIST or size > LARGEST_LIST:
-            parts.append([])
-            size = len(item[1])
-        parts[-1].append(item)
-    return parts
+def _about(tenant: str | None) -> dict[str, str | int]:
+    return {} if tenant is None else {"tenant": check_name(tenant, what="tenant")}

@@ -1,0 +1,64 @@
+"""Lists: long ones are sent in parts of bounded length, and read page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from steersman.client.exchange import Call, Request
+from steersman.client.wire import read_items, read_list
+from steersman.errors import SteersmanError
+
+__all__ = ["LARGEST_LIST", "LONGEST_LIST", "every_page", "in_parts"]
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+LONGEST_LIST = 256
+"""The most items of one request; a longer list is sent as several."""
+
+LARGEST_LIST = 500_000
+"""The most bytes of one request of several items, well within what a service takes by default."""
+
+
+def in_parts(
+    path: str, requests: Sequence[_T], body_of: Callable[[_T], bytes], read_one: Callable[[bytes], _R]
+) -> Call[list[_R | SteersmanError]]:
+    """Send a list in parts of bounded length; what cannot be sent is answered with its error, as in the library."""
+    answers: list[_R | SteersmanError | None] = []
+    bodies: list[tuple[int, bytes]] = []
+    for request in requests:
+        try:
+            bodies.append((len(answers), body_of(request)))
+            answers.append(None)
+        except SteersmanError as error:
+            answers.append(error)
+    for part in _parts(bodies):
+        joined = b",".join(body for _, body in part)
+        found = read_items((yield Request("POST", path, body=b'{"items":[' + joined + b"]}")), read_one)
+        if len(found) != len(part):
+            raise SteersmanError(f"expected {len(part)} answers, got {len(found)}")
+        for (index, _), answer in zip(part, found, strict=True):
+            answers[index] = answer
+    return [answer for answer in answers if answer is not None]
+
+
+def _parts(bodies: Sequence[tuple[int, bytes]]) -> list[list[tuple[int, bytes]]]:
+    parts: list[list[tuple[int, bytes]]] = []
+    size = 0
+    for item in bodies:
+        size += len(item[1])
+        if not parts or len(parts[-1]) == LONGEST_LIST or size > LARGEST_LIST:
+            parts.append([])
+            size = len(item[1])
+        parts[-1].append(item)
+    return parts
+
+
+def every_page(look: Callable[..., Request], read_one: Callable[[bytes], _R]) -> Call[list[_R]]:
+    """Read a list to its last page; `look` makes the request of a page, from the one behind `after` where given."""
+    found, following = read_list((yield look()), read_one)
+    while following is not None:
+        more, following = read_list((yield look(after=following)), read_one)
+        found += more
+    return found
