@@ -51,6 +51,7 @@ class Server:
     library: Steersman
     log: io.StringIO
     http: httpx.Client  # that shows no key
+    app: App
     opened: list[httpx.Client] = field(default_factory=list)
 
     def caller(
@@ -96,7 +97,7 @@ def serving(database: str, *, roles: bool = False, **settings: Any) -> Iterator[
                 time.sleep(0.01)
             assert server.started, log.getvalue()
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            running = Server(url, library, log, httpx.Client(base_url=url, timeout=_PATIENCE))
+            running = Server(url, library, log, httpx.Client(base_url=url, timeout=_PATIENCE), app)
             yield running
         finally:
             for client in (running.http, *running.opened) if running is not None else ():

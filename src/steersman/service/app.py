@@ -33,7 +33,7 @@ class App:
         self._log = Log(settings.log_requests, log_to)
         self._rest = build_rest()
         self._unhurried = 0
-        self._service: Service | None = None
+        self.service: Service | None = None
         self._hot: HotRoutes | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -41,9 +41,9 @@ class App:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
             return
-        if scope["type"] != "http" or self._service is None or self._hot is None:
+        if scope["type"] != "http" or self.service is None or self._hot is None:
             return
-        exchange = Exchange(self._service, scope)
+        exchange = Exchange(self.service, scope)
         route = self._hot.find(scope)
         if route is not None:
             await self._answer_hot(route, exchange, scope, receive, send)
@@ -93,14 +93,14 @@ class App:
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
         try:
-            self._service = Service(self._settings, log=self._log, metrics=Metrics())
-            self._hot = HotRoutes(self._service)
+            self.service = Service(self._settings, log=self._log, metrics=Metrics())
+            self._hot = HotRoutes(self.service)
         except Exception as error:  # noqa: BLE001  (the server is told, and ends)
             await send({"type": "lifespan.startup.failed", "message": f"{type(error).__name__}: {error}"})
             return
         await send({"type": "lifespan.startup.complete"})
         await receive()
-        await self._service.close()
+        await self.service.close()
         await send({"type": "lifespan.shutdown.complete"})
 
 

@@ -1,0 +1,103 @@
+"""Keys over time: found at once, gone within a second of their end, limited each by itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from steersman.service.access import LONGEST_TRUST
+from steersman.usecases.keys import SCOPES, create_key, list_keys, revoke_key, rotate_key
+from tests.support.served import Caller, Server, serving
+
+
+@pytest.fixture
+def narrow(tmp_path: Path) -> Iterator[Server]:
+    """A server that lets each key ask five times a second, and once in a while."""
+    with serving(str(tmp_path / "steersman.db"), key_rate=5.0) as running:
+        yield running
+
+
+def codes_until(caller: Caller, status: int) -> list[int]:
+    """Ask until `status` is the answer, and return all answers."""
+    codes = [caller.get("/v1/tenant").status_code]
+    deadline = time.monotonic() + 30
+    while codes[-1] != status and time.monotonic() < deadline:
+        time.sleep(0.05)
+        codes.append(caller.get("/v1/tenant").status_code)
+    return codes
+
+
+def test_a_revoked_key_ends_however_busy_it_is(server: Server, company: Caller) -> None:
+    assert company.get("/v1/tenant").status_code == 200
+    revoke_key(server.library.database, company.key[3:15])
+    codes = codes_until(company, 401)
+    assert set(codes) <= {200, 401}
+    assert codes[-1] == 401
+    assert company.get("/v1/tenant").status_code == 401
+
+
+def test_a_rotated_key_goes_on_for_its_overlap(server: Server, company: Caller) -> None:
+    database = server.library.database
+    new = rotate_key(database, company.key[3:15], overlap=3600.0)
+    successor = server.caller(company.tenant, key=new.text)
+    time.sleep(LONGEST_TRUST)
+    assert (company.get("/v1/tenant").status_code, successor.get("/v1/tenant").status_code) == (200, 200)
+    last = rotate_key(database, new.key.key_id)
+    assert codes_until(successor, 401)[-1] == 401
+    assert server.caller(company.tenant, key=last.text).get("/v1/tenant").status_code == 200
+
+
+def test_it_is_noted_when_a_key_was_used(tmp_path: Path) -> None:
+    url = str(tmp_path / "steersman.db")
+    with serving(url) as server:
+        company = server.company()
+        idle = create_key(
+            server.library.database, tenant=company.tenant, scopes=SCOPES, name="idle"
+        ).key.key_id
+        company.post("/v1/decide", {"state": 0})
+    with serving(url) as server:
+        used = {key.key_id: key.last_used_at for key in list_keys(server.library.database, company.tenant)}
+    assert used.pop(idle) is None
+    assert list(used.values()) != [None]
+
+
+def test_a_key_is_slowed_down_and_others_are_not(narrow: Server) -> None:
+    busy, calm = narrow.company(), narrow.company()
+    answers = [busy.get("/v1/tenant") for _ in range(50)]
+    refused = [answer for answer in answers if answer.status_code == 429]
+    assert {answer.status_code for answer in answers} == {200, 429}
+    assert refused[0].json()["code"] == "rate-limited"
+    assert int(refused[0].headers["retry-after"]) >= 1
+    assert calm.get("/v1/tenant").status_code == 200
+    time.sleep(float(refused[0].headers["retry-after"]))
+    assert busy.get("/v1/tenant").status_code == 200
+
+
+def test_a_list_counts_as_its_items(narrow: Server) -> None:
+    company = narrow.company()
+    listed = company.post("/v1/decide:batch", {"items": [{"state": 0}] * 50})
+    assert len(listed.json()["items"]) == 50
+    refused = company.post("/v1/decide", {"state": 0})
+    assert refused.status_code == 429
+    # 46 more than were allowed at that moment are worked off at 5 a second.
+    assert 5 <= refused.json()["retry_after"] <= 46 / 5
+    other = narrow.caller(company.tenant)
+    assert other.post("/v1/decide", {"state": 0}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["", "Basic {key}", "Bearer", "{key}", "Bearer {key} {key}", "Bearer {key}x", "Token {key}"],
+)
+def test_only_a_bearer_key_is_one(server: Server, company: Caller, header: str) -> None:
+    shown = {"authorization": header.format(key=company.key)}
+    refused = server.http.get("/v1/tenant", headers=shown)
+    assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized")
+    twice = [("authorization", f"Bearer {company.key}")] * 2
+    assert server.http.get("/v1/tenant", headers=twice).status_code == 401
+    assert (
+        server.http.get("/v1/tenant", headers={"authorization": f"bearer {company.key}"}).status_code == 200
+    )
