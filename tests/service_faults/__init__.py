@@ -1,0 +1,1 @@
+"""What callers of the service are promised when it is killed, starved, cut off from its database or raced."""
