@@ -36,8 +36,10 @@ from steersman.domain.settings import TenantSpec
 from steersman.domain.states import State
 from steersman.errors import SteersmanError
 from steersman.settings import Settings
+from steersman.store.archive import ArchiveFile
 from steersman.store.engine import Database
 from steersman.usecases.apply import Applied, apply_file
+from steersman.usecases.archive import Archived, archive, list_archive
 from steersman.usecases.bases import build_base, create_base, refresh
 from steersman.usecases.close_episode import close_episode, close_many
 from steersman.usecases.decide import decide, decide_many
@@ -208,6 +210,14 @@ class Steersman:
     def refresh(self, tenant: str) -> Refresh:
         """Let a tenant borrow anew from its base; see `steersman.usecases.bases.refresh`."""
         return refresh(self.database, tenant)
+
+    def archive(self, tenant: str, *, older_than: float, output: str | os.PathLike[str]) -> Archived:
+        """Move old decisions to Parquet files; see `steersman.usecases.archive.archive`."""
+        return archive(self.database, tenant, older_than=older_than, output=Path(output))
+
+    def list_archive(self, tenant: str) -> list[ArchiveFile]:
+        """Return the files of a tenant's archive; see `steersman.usecases.archive.list_archive`."""
+        return list_archive(self.database, tenant)
 
     def create_key(self, tenant: str | None, *, name: str, scopes: Collection[str] = SCOPES) -> IssuedKey:
         """Create a key of a tenant, or with None of an operator; see `steersman.usecases.keys.create_key`."""

@@ -220,7 +220,7 @@ def test_empty_lists_ask_for_nothing(hot: HotStatements, cursor: Any) -> None:
 
 def test_a_tenant_that_is_unknown_is_left_out(hot: HotStatements, cursor: Any, company: Company) -> None:
     company_row, *others = hot.lock_tenants(cursor, sorted([company.name, "nobody"]))
-    assert (company_row[0], company_row[2:], others) == (company.name, ("active", None, 0), [])
+    assert (company_row[0], company_row[2:], others) == (company.name, ("active", None, 0, None), [])
     assert len(bytes(company_row[1])) == 32
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -10,7 +11,7 @@ import pytest
 from sqlalchemy import func, select, text
 
 from steersman.domain.records import CloseRequest, DecideRequest, Decision, RewardRequest
-from steersman.errors import InvalidInputError, NotFoundError, StoreError
+from steersman.errors import ArchivedError, InvalidInputError, NotFoundError, StoreError
 from steersman.library import Steersman
 from steersman.store import access
 from steersman.store.engine import Database, HotTransaction
@@ -32,12 +33,15 @@ HELD = sorted(table.name for table in {*TENANT_TABLES, audit} - {api_keys})
 
 
 @pytest.fixture
-def owner(postgres_url: str) -> Iterator[Steersman]:
+def owner(postgres_url: str, tmp_path: Path) -> Iterator[Steersman]:
     """The library as the owner of the tables, with rows of two tenants in every table but that of bases."""
     with Steersman.open(postgres_url) as library:
         for tenant in ("acme", "bolt"):
             library.create_tenant(tenant, DECLARED)
-            library.reward(tenant, library.decide(tenant, 0, decision_id="d").decision_id, 0.5)
+            for decision_id in ("archived", "d"):
+                library.reward(tenant, library.decide(tenant, 0, decision_id=decision_id).decision_id, 0.5)
+                if decision_id == "archived":
+                    library.archive(tenant, older_than=0, output=tmp_path)
             library.decide(tenant, 1, episode="deal")
             library.freeze(tenant, "kept")
             create_key(library.database, tenant=tenant, name="backend")
@@ -153,6 +157,8 @@ def test_one_transaction_serves_several_tenants(serving: Database) -> None:
     first = decide_many(serving, [*requests, DecideRequest("nobody", 0)])
     assert [type(item) for item in first] == [Decision] * 6 + [NotFoundError]
     assert decide_many(serving, requests) == first[:6]
+    archived = [RewardRequest(tenant, "archived", 0.5) for tenant in ("acme", "bolt")]
+    assert [type(item) for item in reward_many(serving, archived)] == [ArchivedError] * 2
     rewards = [RewardRequest(item.tenant, item.decision_id or "", 0.5) for item in requests]
     assert [item.tenant for item in reward_many(serving, rewards)] == ["acme", "bolt"] * 3  # type: ignore[union-attr]
     closed = close_many(serving, [CloseRequest("bolt", "e", 1.0), CloseRequest("acme", "e", 0.0)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -18,7 +19,15 @@ from steersman.store.hot import HotStatements
 from tests.support.company import Company
 from tests.support.postgres import SERVING, url_as
 
-NEVER_SCANNED = ("decisions", "cells", "rewards", "learning_steps", "episodes", "state_heads")
+NEVER_SCANNED = (
+    "decisions",
+    "cells",
+    "rewards",
+    "learning_steps",
+    "episodes",
+    "state_heads",
+    "archived_decisions",
+)
 EXPLAINED = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
 
 
@@ -140,23 +149,27 @@ def fill(library: Steersman) -> None:
 
 
 @pytest.mark.parametrize("filled", [False, True], ids=["empty", "filled"])
-def test_every_hot_statement_is_found_by_key(filled: bool, store_url: str) -> None:
+def test_every_hot_statement_is_found_by_key(filled: bool, store_url: str, tmp_path: Path) -> None:
     with Steersman.open(store_url) as library:
         if filled:
             fill(library)
-        check_plans(library, watched(library))
+        check_plans(library, watched(library, tmp_path))
 
 
 @pytest.mark.parametrize("filled", [False, True], ids=["empty", "filled"])
-def test_row_level_security_leads_to_no_scan(filled: bool, postgres_url: str) -> None:
+def test_row_level_security_leads_to_no_scan(filled: bool, postgres_url: str, tmp_path: Path) -> None:
     with Steersman.open(postgres_url) as owner, Steersman.open(url_as(SERVING, postgres_url)) as serving:
         if filled:
             fill(owner)
-        check_plans(serving, watched(owner))
+        check_plans(serving, watched(owner, tmp_path))
 
 
-def watched(library: Steersman) -> Company:
-    return Company.found(library, states=50, learning={"gamma": 0.9}, reward_wait=0, default_reward=0.25)
+def watched(library: Steersman, folder: Path) -> Company:
+    """A tenant that settles what waits, and of which a decision was archived."""
+    company = Company.found(library, states=50, learning={"gamma": 0.9}, reward_wait=0, default_reward=0.25)
+    company.teach("hold", 0.5)
+    assert library.archive(company.name, older_than=0, output=folder).decisions == 1
+    return company
 
 
 def check_plans(library: Steersman, company: Company) -> None:

@@ -189,6 +189,9 @@ def test_erasing_leaves_one_line_that_counts(busy: Company) -> None:
         "episodes": 1,
         "audit": 4,
         "bases": 0,
+        "archive_files": 0,
+        "archived_decisions": 0,
+        "cell_checkpoints": 0,
         "state_heads": before["state_heads"],  # a server alone has these
     }
     erased = erase(library.database, busy.name, actor="clerk")

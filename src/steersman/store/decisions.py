@@ -11,7 +11,8 @@ from sqlalchemy import Connection, Select, select, tuple_
 
 from steersman.domain.canonical import canonical_json
 from steersman.domain.records import Decision, SeenRow
-from steersman.errors import NotFoundError
+from steersman.errors import ArchivedError, NotFoundError
+from steersman.store.archive import find_archived
 from steersman.store.hot.text import DECISIONS, Row
 from steersman.store.seals import seal
 from steersman.store.tables import decisions
@@ -157,10 +158,12 @@ def sealed_part(row: Row) -> tuple[tuple[Any, ...], bytes]:
 
 
 def get_decision(connection: Connection, tenant: str, decision_id: str) -> Row:
-    """Return the row of one decision; raise NotFoundError."""
+    """Return the row of one decision; raise NotFoundError, or ArchivedError."""
     query = select(decisions).where(decisions.c.tenant == tenant, decisions.c.decision_id == decision_id)
     row = connection.execute(query).first()
     if row is None:
+        if find_archived(connection, tenant, decision_id) is not None:
+            raise ArchivedError(f"decision {decision_id!r} of tenant {tenant!r} was archived")
         raise NotFoundError(f"tenant {tenant!r} has no decision {decision_id!r}")
     return tuple(row)
 

@@ -10,7 +10,10 @@ from sqlalchemy import Connection, Table, select
 
 from steersman.store.tables import (
     api_keys,
+    archive_files,
+    archived_decisions,
     audit,
+    cell_checkpoints,
     cells,
     decisions,
     episodes,
@@ -34,11 +37,15 @@ _EXPORTED = (
     rewards,
     learning_steps,
     episodes,
+    archived_decisions,
+    cell_checkpoints,
+    archive_files,
     audit,
 )
 _SECRET_COLUMNS = {"secret", "digest"}
 _JSON_COLUMNS = {
     "actions",
+    "answer",
     "detail",
     "feasible",
     "metadata",

@@ -35,7 +35,12 @@ from steersman.store import tables
 from steersman.store.hot.text import DECISIONS, Row
 
 __all__ = [
+    "archive_file_rows",
+    "archived_chain_stream",
+    "archived_stream",
+    "archived_totals",
     "chain_stream",
+    "checkpoint_stream",
     "count_logged",
     "decision_stream",
     "episode_stream",
@@ -161,8 +166,15 @@ def version_rows(connection: Connection, owner: str) -> list[tuple[Any, Row]]:
 
 
 def count_logged(connection: Connection, owner: str) -> int:
-    """Return how many rows the streams of decisions, rewards, episodes, steps and cells of an owner yield."""
-    parts = (tables.decisions, tables.rewards, tables.episodes, tables.learning_steps, tables.cells)
+    """Return how many rows the streams of decisions, stubs, rewards, episodes, steps and cells of an owner yield."""
+    parts = (
+        tables.decisions,
+        tables.archived_decisions,
+        tables.rewards,
+        tables.episodes,
+        tables.learning_steps,
+        tables.cells,
+    )
     return sum(
         connection.execute(select(func.count()).select_from(part).where(part.c.tenant == owner)).scalar_one()
         for part in parts
@@ -223,6 +235,13 @@ def decision_stream(connection: Connection, tenant: str) -> Generator[tuple[Row,
         yield row[:width], (row[width], row[width + 1], not row[width + 2])
 
 
+def archived_stream(connection: Connection, tenant: str) -> Generator[Row]:
+    """Yield what stays of archived decisions, by id."""
+    key = tables.archived_decisions.c
+    query = select(tables.archived_decisions).where(key.tenant == tenant)
+    return _streamed(connection, query.order_by(key.tenant, key.decision_id))
+
+
 def reward_stream(connection: Connection, tenant: str) -> Generator[Row]:
     """Yield the rows of rewards by the decision that they are for."""
     key = tables.rewards.c
@@ -247,6 +266,11 @@ def stored_stream(connection: Connection, owner: str) -> Generator[Row]:
 def opening_stream(connection: Connection, owner: str) -> Generator[Row]:
     """Yield the rows of the cells that every version started with, by version, state and action."""
     return _by_cell(connection, tables.opening_cells, owner)
+
+
+def checkpoint_stream(connection: Connection, owner: str) -> Generator[Row]:
+    """Yield the rows of the cells as what was archived left them, by version, state and action."""
+    return _by_cell(connection, tables.cell_checkpoints, owner)
 
 
 def visit_stream(connection: Connection, tenant: str) -> Generator[Row]:
@@ -304,6 +328,42 @@ def chain_stream(connection: Connection, tenant: str) -> Generator[Row]:
         .order_by(key.episode)
     )
     return _streamed(connection, query)
+
+
+def archived_chain_stream(connection: Connection, tenant: str) -> Generator[Row]:
+    """Yield (episode, archived decisions, of them not void) by episode."""
+    key = tables.archived_decisions.c
+    query = (
+        select(key.episode, func.count(), func.count(case((key.status != "void", 1))))
+        .where(key.tenant == tenant, key.episode.is_not(None))
+        .group_by(key.episode)
+        .order_by(key.episode)
+    )
+    return _streamed(connection, query)
+
+
+def archived_totals(connection: Connection, tenant: str) -> list[tuple[str, int, int]]:
+    """Return (table, rows in the files of an archive, rows that went by what stays of them)."""
+    file, stub, cell = tables.archive_files.c, tables.archived_decisions.c, tables.cell_checkpoints.c
+    in_files = select(func.coalesce(func.sum(file.rows), 0)).where(file.tenant == tenant)
+    gone = (
+        ("decisions", select(func.count()).where(stub.tenant == tenant)),
+        ("learning_steps", select(func.coalesce(func.sum(cell.steps), 0)).where(cell.tenant == tenant)),
+    )
+    return [
+        (
+            name,
+            connection.execute(in_files.where(file.holds == name)).scalar_one(),
+            connection.execute(count).scalar_one(),
+        )
+        for name, count in gone
+    ]
+
+
+def archive_file_rows(connection: Connection, tenant: str) -> list[Row]:
+    """Return the rows of the files of an archive."""
+    table = tables.archive_files
+    return [tuple(row) for row in connection.execute(select(table).where(table.c.tenant == tenant))]
 
 
 def _by_cell(connection: Connection, table: Table, owner: str) -> Generator[Row]:

@@ -18,8 +18,11 @@ __all__ = ["grant_operator", "grant_serving", "role_problems"]
 _SCHEMA = {"alembic_version": "SELECT", "schema_floor": "SELECT"}
 _CHANGED = "SELECT, INSERT, UPDATE"
 _SERVING = {
+    "archive_files": "SELECT",
+    "archived_decisions": "SELECT",
     "audit": "SELECT, INSERT",
     "bases": "SELECT",
+    "cell_checkpoints": "SELECT",
     "cells": _CHANGED,
     "decisions": _CHANGED,
     "episodes": f"{_CHANGED}, DELETE",

@@ -30,8 +30,11 @@ from sqlalchemy import (
 __all__ = [
     "TENANT_TABLES",
     "api_keys",
+    "archive_files",
+    "archived_decisions",
     "audit",
     "bases",
+    "cell_checkpoints",
     "cells",
     "decisions",
     "episodes",
@@ -81,6 +84,9 @@ tenants = _table(
     Column("active_version", Integer),
     Column("latest_version", Integer, nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    Column(
+        "archived_before", BigInteger
+    ),  # some decisions from before then are archived; NULL: none ever was
     PrimaryKeyConstraint("tenant", name="pk_tenants"),
 )
 
@@ -251,6 +257,39 @@ audit = _table(
     PrimaryKeyConstraint("tenant", "audit_id", name="pk_audit"),
 )
 
+archived_decisions = Table(
+    "archived_decisions",  # what stays of a decision
+    metadata,
+    _text("tenant"),
+    _text("decision_id"),
+    _text("episode", nullable=True),
+    _text("status"),  # learned or void
+    _text("answer"),  # JSON list of the columns of the decision from version to created_at
+    Column("fingerprint", LargeBinary, nullable=False),
+    Column("seal", LargeBinary, nullable=False),  # of the decision's row
+    PrimaryKeyConstraint("tenant", "decision_id", name="pk_archived_decisions"),
+)
+
+cell_checkpoints = _table(
+    "cell_checkpoints",  # the cells as archived visits and learning steps left them
+    *_cell_columns(),
+    Column("steps", BigInteger, nullable=False),  # that were archived: the first so many of the cell
+    Column("seal", LargeBinary, nullable=False),  # of all columns above
+    PrimaryKeyConstraint("tenant", "version", "state", "action", name="pk_cell_checkpoints"),
+)
+
+archive_files = _table(
+    "archive_files",
+    _text("tenant"),
+    _text("file"),  # its name within the folder of the tenant
+    _text("run_id"),
+    _text("holds"),  # decisions, rewards or learning_steps
+    Column("rows", BigInteger, nullable=False),
+    Column("digest", LargeBinary, nullable=False),  # SHA-256 of the file
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant", "file", name="pk_archive_files"),
+)
+
 api_keys = Table(
     "api_keys",
     metadata,
@@ -276,6 +315,9 @@ schema_floor = Table(
 
 TENANT_TABLES = (
     api_keys,
+    archive_files,
+    archived_decisions,
+    cell_checkpoints,
     learning_steps,
     rewards,
     decisions,

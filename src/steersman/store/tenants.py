@@ -46,6 +46,7 @@ class TenantHead:
     status: str  # active or retired
     active_version: int | None
     latest_version: int
+    archived: bool  # whether a decision of it ever was
 
 
 def base_owner(base: str) -> str:
@@ -55,8 +56,8 @@ def base_owner(base: str) -> str:
 
 def head_of(row: Row) -> TenantHead:
     """Return the head of a tenant from a row of the hot statements."""
-    tenant, secret, status, active, latest = row
-    return TenantHead(tenant, bytes(secret), status, active, latest)
+    tenant, secret, status, active, latest, archived_before = row
+    return TenantHead(tenant, bytes(secret), status, active, latest, archived_before is not None)
 
 
 def insert_tenant(connection: Connection, tenant: str, spec: TenantSpec, secret: bytes) -> None:

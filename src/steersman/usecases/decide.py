@@ -159,6 +159,10 @@ def _decide_within(
         return [], unstarted
     keys = [item.key for item in asked if item.request.tenant in scope.heads]
     stored = {(row[0], row[1]): row for row in scope.hot.find_decisions(scope.cursor, sorted(set(keys)))}
+    # An id of ours is new; one of the caller's may be of a decision that was archived since.
+    stored |= scope.archived(
+        item.key for item in asked if item.request.decision_id is not None and item.key not in stored
+    )
     placed = {id(item): _place(scope, item) for item in asked if item.key not in stored}
     steps = _lock_episodes(scope, [item for item in placed.values() if isinstance(item, _Placed)])
     scope.load(

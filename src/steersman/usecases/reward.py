@@ -9,6 +9,7 @@ from steersman.domain.identifiers import check_finite, check_id, check_name
 from steersman.domain.records import Reward, RewardRequest
 from steersman.domain.settings import PolicySettings
 from steersman.errors import (
+    ArchivedError,
     DecisionVoidError,
     IdReusedError,
     InvalidInputError,
@@ -61,7 +62,7 @@ def reward_many(
     """Record each of `requests` in turn, in one transaction; return a reward or an error for each, in order.
 
     `kind` is `reward`, or `default` for what `expire` supplies. An item that is refused leaves the others as
-    they are: NotFoundError, DecisionVoidError, InvalidRewardError (outside of the tenant's range, or not
+    they are: NotFoundError, ArchivedError, DecisionVoidError, InvalidRewardError (outside of the tenant's range, or not
     finite), IdReusedError (the reward id was used for something else). The same reward again is answered as
     before. Raises StoreError when the database cannot do it.
     """
@@ -176,6 +177,8 @@ def _apply(
     scope.head(item.tenant)
     pending = learner.known.get(item.decision_key)
     if pending is None:
+        if scope.archived([item.decision_key]):
+            raise ArchivedError(f"decision {item.decision_id!r} of tenant {item.tenant!r} was archived")
         raise NotFoundError(f"tenant {item.tenant!r} has no decision {item.decision_id!r}")
     if pending.status == "void":
         raise DecisionVoidError(f"decision {item.decision_id!r} of tenant {item.tenant!r} was taken back")

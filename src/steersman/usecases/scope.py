@@ -10,6 +10,7 @@ from steersman.domain.records import PolicyVersion
 from steersman.errors import NotFoundError
 from steersman.policies.tabular import opening_row
 from steersman.store import versions
+from steersman.store.archive import row_of_stub
 from steersman.store.engine import Database, HotTransaction
 from steersman.store.hot.text import Key, Row
 from steersman.store.tenants import TenantHead, head_of
@@ -76,6 +77,12 @@ class Scope:
         if found is None:
             raise NotFoundError(f"there is no tenant {tenant!r}", hint="see: steersman tenant list")
         return found
+
+    def archived(self, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Row]:
+        """Return the rows of those decisions (tenant, decision id) in `keys` that were archived."""
+        perhaps = sorted({key for key in keys if key[0] in self.heads and self.heads[key[0]].archived})
+        found = self.hot.find_archived(self.cursor, perhaps) if perhaps else []
+        return {(stub[0], stub[1]): row_of_stub(stub) for stub in found}
 
     def version(self, tenant: str, number: int) -> PolicyVersion:
         """Return a version of a locked tenant."""

@@ -22,6 +22,7 @@ from steersman.store.ledger import (
 )
 from steersman.usecases.ancestry import Ancestry
 from steersman.usecases.findings import UNREADABLE, Findings, Mismatch, unreadable
+from steersman.usecases.verify_archive import verify_archive
 from steersman.usecases.verify_cells import verify_cells
 from steersman.usecases.verify_decisions import verify_decisions
 from steersman.usecases.verify_episodes import verify_episodes
@@ -37,7 +38,8 @@ def verify(
     """Verify one tenant (or base, by `@` and its name), or everything, as it is at this moment.
 
     Every choice is recomputed from the row that it saw, every seal from its row, and every cell from what its
-    version opened with, its visits and its learning steps; all numbers must agree to the last bit. When everything
+    version opened with, or the archive left it with, its visits and its learning steps; all numbers must agree to the
+    last bit. When everything
     is verified, rows of tenants that do not exist count as differences, and so does what SQLite finds wrong with
     its file. `progress` is called with (rows done, rows in all). Memory does not grow with the number of rows.
     Raises NotFoundError, and StoreCorruptError when the database cannot be read at all.
@@ -88,6 +90,7 @@ def _verify_owner(connection: Connection, name: str, found: Findings, tick: Call
     verify_decisions(connection, name, secret=secret, ancestry=Ancestry(known), found=found, tick=tick)
     verify_episodes(connection, name, found, tick)
     verify_cells(connection, name, known, found, tick)
+    verify_archive(connection, name, found)
 
 
 def _read_owner(connection: Connection, name: str, found: Findings) -> Owner | None:

@@ -12,14 +12,14 @@ from steersman.domain.settings import PolicySettings
 from steersman.policies.arithmetic import further_step_size, one_step_target, q_update, step_size
 from steersman.store.connection import Connection
 from steersman.store.hot.text import Row
-from steersman.store.ledger import opening_stream, step_stream, stored_stream, visit_stream
+from steersman.store.ledger import checkpoint_stream, opening_stream, step_stream, stored_stream, visit_stream
 from steersman.store.steps import step_of
 from steersman.usecases.findings import Findings, Mismatch, seal_mismatches, unreadable
 from steersman.usecases.merging import merged
 
 __all__ = ["Fold", "cell_mismatches", "fold_step", "opening_fold", "verify_cells"]
 
-_OPENING, _VISITS, _STORED, _STEPS = range(4)
+_OPENING, _CHECKPOINT, _VISITS, _STORED, _STEPS = range(5)
 
 
 @dataclass(slots=True)
@@ -104,6 +104,7 @@ def verify_cells(
     }
     streams = [
         (opening_stream(connection, owner), _cell_key),
+        (checkpoint_stream(connection, owner), _cell_key),
         (visit_stream(connection, owner), _visit_key),
         (stored_stream(connection, owner), _cell_key),
         (step_stream(connection, owner, by_decision=False), _cell_key),
@@ -138,6 +139,11 @@ def _cell_findings(
             yield "cell", "", bad
             if not bad:
                 fold.q, fold.visits, fold.updates, fold.borrowed = row[4:]
+        elif stream == _CHECKPOINT:
+            bad = unreadable("cell_checkpoints", row)
+            yield "checkpoint", "", bad or seal_mismatches(row[:-1], row[-1])
+            if not bad:
+                fold = Fold(*row[4:-1])
         elif stream == _STORED:
             tick()
             stored = row

@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 from math import fsum, isfinite, nan
 from typing import Any
 
+import msgspec
+
 from steersman.domain.records import Decision, LearningStep, Reward
+from steersman.store.archive import row_of_stub
 from steersman.store.connection import Connection
 from steersman.store.decisions import decision_of, sealed_part
 from steersman.store.hot.text import DECISIONS, Row
-from steersman.store.ledger import decision_stream, misfits, reward_stream, step_stream
+from steersman.store.ledger import archived_stream, decision_stream, misfits, reward_stream, step_stream
 from steersman.store.rewards import reward_of
 from steersman.store.steps import step_of
 from steersman.usecases.ancestry import Ancestry
@@ -23,7 +26,7 @@ from steersman.usecases.reward import DEFAULT_REWARD_PREFIX
 
 __all__ = ["Story", "reward_mismatches", "status_mismatches", "verify_decisions"]
 
-_DECISIONS, _REWARDS, _STEPS = range(3)
+_DECISIONS, _STUBS, _REWARDS, _STEPS = range(4)
 _AT = {name: index for index, name in enumerate(DECISIONS)}
 _CELL = (_AT["version"], _AT["state"], _AT["action"])
 
@@ -54,12 +57,13 @@ def verify_decisions(
     """Replay every decision of a tenant and hold its status against its rewards, steps and episode."""
     streams = [
         (decision_stream(connection, tenant), lambda item: (item[0][_AT["decision_id"]],)),
+        (archived_stream(connection, tenant), lambda row: (row[1],)),
         (reward_stream(connection, tenant), lambda row: (row[2],)),
         (step_stream(connection, tenant, by_decision=True), lambda row: (row[5],)),
     ]
     with merged(streams) as groups:
         for (decision_id,), items in groups:
-            rows: tuple[list[Any], list[Row], list[Row]] = ([], [], [])
+            rows: tuple[list[Any], list[Row], list[Row], list[Row]] = ([], [], [], [])
             for stream, item in items:
                 rows[stream].append(item)
                 if stream != _STEPS:
@@ -74,7 +78,9 @@ def verify_decisions(
                 found.add(
                     tenant, "reward", row[1], unreadable("rewards", row) or _reward_problems(row), cell=cell
                 )
-            if story is not None:
+            if rows[_STUBS]:
+                _check_archived(tenant, rows, secret, ancestry, found)
+            elif story is not None:
                 _check_story(story, rows[_REWARDS], rows[_STEPS], ancestry, found)
             elif not rows[_DECISIONS]:
                 found.add(tenant, "decision", decision_id, [("row", None, "present")])
@@ -165,6 +171,34 @@ def _read_decision(
         decision, row[_AT["void_version"]], row[_AT["void_state"]], status, outcome if counts else None
     )
     return problems, story
+
+
+def _check_archived(
+    tenant: str,
+    rows: tuple[list[Any], list[Row], list[Row], list[Row]],
+    secret: bytes,
+    ancestry: Ancestry,
+    found: Findings,
+) -> None:
+    """Replay an archived decision, and hold the steps that have not gone with it against it."""
+    decisions, (stub, *_), rewards, steps = rows
+    problems = unreadable("archived_decisions", stub)
+    story: Story | None = None
+    if not problems:
+        try:
+            row = row_of_stub(stub)
+            problems, story = _read_decision(row, (None, None, False), secret, ancestry)
+        except (*UNREADABLE, msgspec.DecodeError) as error:
+            problems = [("answer", str(error), "the answer to a decide")]
+    if story is not None and (stub[2], stub[3] in {"learned", "void"}) != (story.decision.episode, True):
+        problems.append(("episode", stub[2:4], [story.decision.episode, "learned or void"]))
+    problems += [(name, "present", None) for name, kept in (("row", decisions), ("rewards", rewards)) if kept]
+    found.add(tenant, "archived decision", stub[1], problems)
+    for step in (step_of(row) for row in steps if not misfits("learning_steps", row)):
+        if story is not None:
+            place = (step.key.version, step.key.state, step.key.action)
+            mismatches = _step_mismatches(story.decision, step, ancestry)
+            found.add(tenant, "step", step.number, mismatches, cell=place)
 
 
 def _reward_problems(row: Row) -> list[Mismatch]:

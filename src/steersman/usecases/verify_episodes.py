@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 
 from steersman.store.connection import Connection
 from steersman.store.hot.text import Row
-from steersman.store.ledger import chain_stream, episode_stream
+from steersman.store.ledger import archived_chain_stream, chain_stream, episode_stream
 from steersman.usecases.findings import Findings, Mismatch, unreadable
 from steersman.usecases.merging import merged
 
 __all__ = ["episode_mismatches", "verify_episodes"]
 
-_EPISODES, _CHAINS = range(2)
+_EPISODES, _CHAINS, _ARCHIVED = range(3)
 
 
 def verify_episodes(connection: Connection, tenant: str, found: Findings, tick: Callable[[], None]) -> None:
@@ -20,18 +20,34 @@ def verify_episodes(connection: Connection, tenant: str, found: Findings, tick: 
     streams = [
         (episode_stream(connection, tenant), lambda row: row[1:2]),
         (chain_stream(connection, tenant), lambda row: row[:1]),
+        (archived_chain_stream(connection, tenant), lambda row: row[:1]),
     ]
     with merged(streams) as groups:
         for (episode,), items in groups:
             stored: Row | None = None
             chain: Row = (episode, 0, 0, 0, None, None, 0, 0)
+            archived: Row = (episode, 0, 0)
             for stream, row in items:
                 if stream == _EPISODES:
                     tick()
                     stored = row
-                else:
+                elif stream == _CHAINS:
                     chain = row
+                else:
+                    archived = row
+            if archived[1]:
+                found.add(tenant, "episode", episode, _archived_mismatches(stored, chain))
+                # Which of them a close has learned is not known any more.
+                chain = (*archived, 0, 0, archived[1] - 1, 0, 0)
             found.add(tenant, "episode", episode, episode_mismatches(stored, chain))
+
+
+def _archived_mismatches(stored: Row | None, chain: Row) -> Iterator[Mismatch]:
+    """Yield how an episode of which decisions were archived is not one that was closed and archived as a whole."""
+    if chain[1]:
+        yield "decisions", chain[1], 0
+    if stored is not None and stored[2] != "closed":
+        yield "status", stored[2], "closed"
 
 
 def episode_mismatches(stored: Row | None, chain: Row) -> Iterator[Mismatch]:

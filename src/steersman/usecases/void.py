@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from steersman.domain.identifiers import check_id, check_name
 from steersman.domain.records import Decision
-from steersman.errors import ConflictError, DecisionLearnedError, NotFoundError
+from steersman.errors import ArchivedError, ConflictError, DecisionLearnedError, NotFoundError
 from steersman.store.clock import now
 from steersman.store.engine import Database
 from steersman.usecases.learning import Learner, Pending
@@ -19,7 +19,7 @@ def void(database: Database, tenant: str, decision_id: str) -> Decision:
     """Take the visit of a decision back and return the decision, now void; the same call again changes nothing.
 
     It refuses rewards from now on and is left out of every evaluation. Raises NotFoundError,
-    DecisionLearnedError when it was learned from, ConflictError when it has a reward.
+    ArchivedError, DecisionLearnedError when it was learned from, ConflictError when it has a reward.
     """
     check_name(tenant, what="tenant")
     check_id(decision_id, what="decision_id")
@@ -54,5 +54,7 @@ def _void_within(scope: Scope, tenant: str, decision_id: str) -> Decision:
 def _find(scope: Scope, learner: Learner, tenant: str, decision_id: str) -> Pending:
     found = learner.remember(scope.hot.find_decisions(scope.cursor, [(tenant, decision_id)]))
     if not found:
+        if scope.archived([(tenant, decision_id)]):
+            raise ArchivedError(f"decision {decision_id!r} of tenant {tenant!r} was archived")
         raise NotFoundError(f"tenant {tenant!r} has no decision {decision_id!r}")
     return found[0]

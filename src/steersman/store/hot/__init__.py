@@ -23,11 +23,15 @@ class HotStatements(Protocol):
     """Whether other transactions write while this one does, so that what was read before a lock may be old."""
 
     def lock_tenants(self, cursor: Any, tenants: list[str]) -> list[Row]:
-        """Return (tenant, secret, status, active_version, latest_version), locked against a change of version."""
+        """Return the rows of tenants as `head_of` reads them, locked against a change of version and archiving."""
         ...
 
     def find_decisions(self, cursor: Any, keys: list[Key]) -> list[Row]:
         """Return the rows of decisions by (tenant, decision id)."""
+        ...
+
+    def find_archived(self, cursor: Any, keys: list[Key]) -> list[Row]:
+        """Return what is left of archived decisions by (tenant, decision id)."""
         ...
 
     def open_chains(self, cursor: Any, keys: list[Key]) -> list[Row]:

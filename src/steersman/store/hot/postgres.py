@@ -13,6 +13,7 @@ from sqlalchemy import BigInteger, Double, Integer, LargeBinary, SmallInteger, T
 
 from steersman.store import tables
 from steersman.store.hot.text import (
+    ARCHIVED,
     CELL,
     DECISIONS,
     EPISODES,
@@ -81,6 +82,12 @@ _LOCK_TENANTS = (
     "FROM tenants WHERE tenant = ANY(%s::text[]) ORDER BY tenant FOR SHARE"
 )
 _FIND_DECISIONS = _select(tables.decisions, DECISIONS, ("tenant", "decision_id"))
+# This table can be all but empty for long, and a join of it would be planned as a walk through all of it.
+_FIND_ARCHIVED = (
+    f"SELECT {', '.join(f't.{name}' for name in ARCHIVED)} "
+    f"FROM {_unnest(tables.archived_decisions, ('tenant', 'decision_id'))} CROSS JOIN LATERAL "
+    "(SELECT * FROM archived_decisions a WHERE a.tenant = k.tenant AND a.decision_id = k.decision_id LIMIT 1) t"
+)
 _WHOLE_CHAINS = _select(tables.decisions, DECISIONS, _EPISODE) + " ORDER BY tenant, episode, t.step"
 # While nothing is known of the table, the planner takes the key that answers most of a condition, and keeps that plan.
 # So the step bounds both scans, and `status` is asked for in a way that the index of open decisions does not answer.
@@ -139,6 +146,10 @@ class PostgresStatements:
     def find_decisions(self, cursor: Any, keys: list[Key]) -> list[Row]:
         """Read decisions by id."""
         return _fetch(cursor, _FIND_DECISIONS, keys)
+
+    def find_archived(self, cursor: Any, keys: list[Key]) -> list[Row]:
+        """Read what is left of archived decisions by id."""
+        return _fetch(cursor, _FIND_ARCHIVED, keys)
 
     def open_chains(self, cursor: Any, keys: list[Key]) -> list[Row]:
         """Read the decisions of episodes from the first open one on."""

@@ -8,6 +8,7 @@ from sqlalchemy import Table
 
 from steersman.store import tables
 from steersman.store.hot.text import (
+    ARCHIVED,
     CELL,
     DECISIONS,
     EPISODES,
@@ -36,6 +37,7 @@ def _upsert(table: Table) -> str:
 
 _LOCK_TENANT = f"SELECT {TENANT_HEAD} FROM tenants WHERE tenant = ?"
 _FIND_DECISION = f"SELECT {', '.join(DECISIONS)} FROM decisions WHERE tenant = ? AND decision_id = ?"
+_FIND_ARCHIVED = f"SELECT {', '.join(ARCHIVED)} FROM archived_decisions WHERE tenant = ? AND decision_id = ?"
 _WHOLE_CHAIN = f"SELECT {', '.join(DECISIONS)} FROM decisions WHERE tenant = ? AND episode = ? ORDER BY step"
 _OPEN_CHAIN = (
     f"SELECT {', '.join(DECISIONS)} FROM decisions WHERE tenant = ?1 AND episode = ?2 AND step >= "
@@ -76,6 +78,10 @@ class SQLiteStatements:
     def find_decisions(self, cursor: Any, keys: list[Key]) -> list[Row]:
         """Read decisions by id."""
         return _each(cursor, _FIND_DECISION, keys)
+
+    def find_archived(self, cursor: Any, keys: list[Key]) -> list[Row]:
+        """Read what is left of archived decisions by id."""
+        return _each(cursor, _FIND_ARCHIVED, keys)
 
     def open_chains(self, cursor: Any, keys: list[Key]) -> list[Row]:
         """Read the decisions of episodes from the first open one on."""

@@ -9,6 +9,7 @@ from sqlalchemy import Table
 from steersman.store import tables
 
 __all__ = [
+    "ARCHIVED",
     "CELL",
     "DECISIONS",
     "EPISODES",
@@ -28,7 +29,7 @@ Row = tuple[Any, ...]
 TENANT_GATE = 7236
 """The class of the advisory locks that stand before tenants on PostgreSQL."""
 
-TENANT_HEAD = "tenant, secret, status, active_version, latest_version"
+TENANT_HEAD = "tenant, secret, status, active_version, latest_version, archived_before"
 
 
 def column_list(table: Table) -> tuple[str, ...]:
@@ -41,6 +42,7 @@ def key_of(table: Table) -> tuple[str, ...]:
     return tuple(column.name for column in table.primary_key.columns)
 
 
+ARCHIVED = column_list(tables.archived_decisions)
 DECISIONS = column_list(tables.decisions)
 REWARDS = column_list(tables.rewards)
 STEPS = column_list(tables.learning_steps)

@@ -1,0 +1,373 @@
+"""Archiving: what leaves, what stays, and that nothing that is answered or learned changes by it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import select, update
+
+from steersman.domain.records import CloseRequest, DecideRequest, Decision, RewardRequest
+from steersman.errors import (
+    ArchivedError,
+    EpisodeClosedError,
+    IdReusedError,
+    InvalidInputError,
+    NotFoundError,
+    SteersmanError,
+    StoreCorruptError,
+)
+from steersman.library import Steersman
+from steersman.store import tables
+from steersman.store.cells import iterate_cells
+from steersman.usecases import archive as module
+from steersman.usecases.archive import archive, list_archive
+from steersman.usecases.explain import explain
+from steersman.usecases.tenants import audit_trail, erase
+from steersman.usecases.verify import verify
+from tests.support.company import Company
+
+TABLES = ("decisions", "rewards", "learning_steps", "archived_decisions", "cell_checkpoints", "archive_files")
+
+
+def count(company: Company) -> dict[str, int]:
+    return {name: len(company.rows(name)) for name in TABLES}
+
+
+def differences(company: Company) -> list[tuple[str, str, Any, Any]]:
+    found = verify(company.library.database, company.name).differences
+    return [(item.subject, item.field, item.stored, item.rebuilt) for item in found]
+
+
+@pytest.fixture
+def busy(company: Company) -> Company:
+    """A tenant with decisions of every kind: settled, open, void, and in episodes, closed and open."""
+    company.teach("hold", 0.25, 0.75)
+    company.reward(company.play("trade", decision_id="learned", metadata={"b": 1, "a": [1.5, "ä"]}), 0.5)
+    company.reward("learned", 0.25, reward_id="further")
+    company.void(company.play("hold", 1, decision_id="void", reasons={"trade": "closed"}))
+    company.decide(1, decision_id="open")
+    for step in range(3):
+        company.play("trade", 1, episode="closed", decision_id=f"c{step}")
+    company.reward("c0", 0.5)
+    company.close("closed", 1.0)
+    company.play("trade", 1, episode="going on", decision_id="g0")
+    return company
+
+
+def test_what_is_settled_leaves_and_what_is_open_stays(busy: Company, tmp_path: Path) -> None:
+    before = {name: busy.rows(name) for name in TABLES}
+    cells = busy.rows("cells")
+    done = archive(busy.library.database, busy.name, older_than=0, output=tmp_path, actor="clerk")
+    # Two taught, one learned with a further reward, one void, three of the closed episode.
+    assert (done.decisions, done.rewards, done.learning_steps) == (7, 5, 7)
+    assert count(busy) == {
+        "decisions": 2,
+        "rewards": 0,
+        "learning_steps": 0,
+        "archived_decisions": 7,
+        "cell_checkpoints": 4,  # hold and trade in both states
+        "archive_files": len(done.files),
+    }
+    assert {row[1] for row in busy.rows("decisions")} == {"open", "g0"}
+    assert busy.rows("cells") == cells
+    assert differences(busy) == []
+    kept: dict[str, list[Any]] = {"decisions": [], "rewards": [], "learning_steps": []}
+    assert list_archive(busy.library.database, busy.name) == list(done.files)
+    for file in done.files:
+        path = tmp_path / busy.name / file.file
+        assert hashlib.sha256(path.read_bytes()).digest() == file.digest
+        assert path.stat().st_mode & 0o777 == 0o600
+        rows = [tuple(row.values()) for row in pq.read_table(path).to_pylist()]
+        assert len(rows) == file.rows
+        kept[file.holds] += rows
+    for name, rows in kept.items():
+        gone = [row for row in before[name] if row not in busy.rows(name)]
+        assert sorted(rows, key=repr) == sorted(gone, key=repr)
+    line = audit_trail(busy.library.database, busy.name, limit=1)[0]
+    assert (line.verb, line.actor, line.detail["decisions"]) == ("archive", "clerk", 7)
+    again = archive(busy.library.database, busy.name, older_than=0, output=tmp_path)
+    assert (again.decisions, again.files) == (0, ())
+    assert [line.verb for line in audit_trail(busy.library.database, busy.name)] == [
+        "archive",
+        "start",
+        "create",
+    ]
+
+
+def test_an_archived_decision_is_answered_as_before_and_changes_no_more(
+    busy: Company, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"metadata": {"b": 1, "a": [1.5, "ä"]}}
+    first = busy.play("trade", decision_id="learned", **options)
+    voided = busy.play("hold", 1, decision_id="void", reasons={"trade": "closed"})
+    inside = busy.play("trade", 1, episode="closed", decision_id="c1")
+    closed = busy.close("closed", 1.0)
+    archive(busy.library.database, busy.name, older_than=0, output=tmp_path)
+    again = busy.play("trade", decision_id="learned", **options)
+    assert again == first
+    assert list(again.metadata or {}) == list(first.metadata or {})
+    assert busy.play("hold", 1, decision_id="void", reasons={"trade": "closed"}) == voided
+    assert busy.play("trade", 1, episode="closed", decision_id="c1") == inside
+    assert busy.close("closed", 1.0) == closed
+    with pytest.raises(IdReusedError):
+        busy.play("hold", decision_id="learned", **options)
+    with pytest.raises(EpisodeClosedError):
+        busy.decide(1, episode="closed")
+    for late in ("learned", "void", "c1"):
+        for reward_id in (None, "another"):
+            with pytest.raises(ArchivedError, match=f"decision '{late}' of tenant .* was archived"):
+                busy.reward(late, 0.5, reward_id=reward_id)
+        with pytest.raises(ArchivedError):
+            busy.library.void(busy.name, late)
+        with pytest.raises(ArchivedError):
+            explain(busy.library.database, busy.name, late)
+    with pytest.raises(NotFoundError):
+        busy.reward("nothing", 0.5)
+    # A list goes on behind an item that is refused.
+    requests = [RewardRequest(busy.name, name, 0.5) for name in ("learned", "open", "nothing")]
+    assert [type(item).__name__ for item in busy.library.reward_many(requests)] == [
+        "ArchivedError",
+        "Reward",
+        "NotFoundError",
+    ]
+    assert differences(busy) == []
+
+
+def test_what_is_young_stays(busy: Company, tmp_path: Path) -> None:
+    before = count(busy)
+    done = archive(busy.library.database, busy.name, older_than=3600, output=tmp_path)
+    assert (done.decisions, done.files) == (0, ())
+    assert count(busy) == before
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_step_waits_for_those_before_it(company: Company, tmp_path: Path) -> None:
+    """A decision that is still open in an episode was learned first, so the steps behind it cannot leave yet."""
+    company.library.change_tenant(company.name, {"learning": {"gamma": 0.5}})
+    company.play("hold", episode="long", decision_id="early")
+    company.play("hold", 1, episode="long", decision_id="later")
+    company.reward("early", 0.5)  # learned, since its successor is known
+    company.teach("hold", 0.25, 0.75)
+    done = archive(company.library.database, company.name, older_than=0, output=tmp_path)
+    assert (done.decisions, done.learning_steps) == (2, 0)
+    assert len(company.steps()) == 3
+    assert differences(company) == []
+    company.close("long", 1.0)
+    done = archive(company.library.database, company.name, older_than=0, output=tmp_path)
+    assert (done.decisions, done.learning_steps) == (2, 4)
+    assert company.steps() == []
+    assert differences(company) == []
+    company.teach("hold", 1.0)
+    assert [step.number for step in company.steps()] == [4]
+    assert differences(company) == []
+
+
+def test_learning_moves_along_after_archiving(busy: Company, tmp_path: Path) -> None:
+    archive(busy.library.database, busy.name, older_than=0, output=tmp_path)
+    busy.library.change_tenant(busy.name, {"actions": ["trade", "walk"]})
+    busy.teach("trade", 0.5)
+    busy.reward("open", 0.5)
+    busy.library.roll_back(busy.name)
+    busy.teach("hold", 0.5)
+    archive(busy.library.database, busy.name, older_than=0, output=tmp_path)
+    assert differences(busy) == []
+
+
+def test_batches_leave_as_much_as_one(busy: Company, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BATCH", 2)
+    monkeypatch.setattr(module, "_STEP_BATCH", 1)
+    done = archive(busy.library.database, busy.name, older_than=0, output=tmp_path)
+    assert (done.decisions, done.rewards, done.learning_steps) == (7, 5, 7)
+    assert len([file for file in done.files if file.holds == "learning_steps"]) == 7
+    assert differences(busy) == []
+
+
+def test_a_run_that_fails_moves_nothing_twice(
+    busy: Company, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = count(busy)
+    with monkeypatch.context() as broken:
+        broken.setattr("steersman.store.archive.move_decisions", _fail)
+        with pytest.raises(RuntimeError):
+            archive(busy.library.database, busy.name, older_than=0, output=tmp_path)
+    assert count(busy) == before
+    assert list_archive(busy.library.database, busy.name) == []
+    left = set((tmp_path / busy.name).iterdir())
+    assert left  # files that nothing names
+    done = archive(busy.library.database, busy.name, older_than=0, output=tmp_path)
+    assert done.decisions == 7
+    assert {file.file for file in done.files} & {path.name for path in left} == set()
+    assert differences(busy) == []
+
+
+def _fail(*_: object) -> None:
+    raise RuntimeError("the power is gone")
+
+
+def test_where_nothing_can_be_written_nothing_leaves(busy: Company, tmp_path: Path) -> None:
+    before = count(busy)
+    (tmp_path / busy.name).write_text("in the way")
+    with pytest.raises(InvalidInputError):
+        archive(busy.library.database, busy.name, older_than=0, output=tmp_path)
+    assert count(busy) == before
+    for wrong in (-1.0, float("nan"), "1"):
+        with pytest.raises(InvalidInputError, match="older_than"):
+            archive(busy.library.database, busy.name, older_than=wrong, output=tmp_path)  # type: ignore[arg-type]
+    with pytest.raises(NotFoundError):
+        archive(busy.library.database, "nobody", older_than=0, output=tmp_path)
+
+
+def test_cells_that_contradict_their_steps_are_not_archived(busy: Company, tmp_path: Path) -> None:
+    with busy.library.database.transaction() as connection:
+        steps = tables.learning_steps
+        connection.execute(update(steps).where(steps.c.tenant == busy.name).values(target=0.123))
+    with pytest.raises(StoreCorruptError, match="is not what the steps before it lead to: target"):
+        archive(busy.library.database, busy.name, older_than=0, output=tmp_path)
+
+
+def test_erasing_takes_the_stubs_too(busy: Company, tmp_path: Path) -> None:
+    archive(busy.library.database, busy.name, older_than=0, output=tmp_path)
+    rows = erase(busy.library.database, busy.name).rows
+    assert (rows["archived_decisions"], rows["cell_checkpoints"]) == (7, 4)
+    busy.library.create_tenant(busy.name, {"actions": ["hold", "trade"], "states": 2})
+    assert busy.play("hold", decision_id="learned").action == "hold"
+    assert differences(busy) == []
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "subject"),
+    [
+        ("archived_decisions", {"answer": "[]"}, "archived decision"),
+        ("archived_decisions", {"status": "open"}, "archived decision"),
+        ("archived_decisions", {"episode": "other"}, "archived decision"),
+        ("archived_decisions", {"fingerprint": b"x" * 32}, "archived decision"),
+        ("cell_checkpoints", {"q": 0.125}, "checkpoint"),
+        ("cell_checkpoints", {"visits": 7}, "checkpoint"),
+        ("archive_files", {"rows": 1}, "archive"),
+        ("archive_files", {"holds": "cells"}, "archive file"),
+    ],
+)
+def test_what_stays_is_verified(
+    busy: Company, tmp_path: Path, table: str, change: dict[str, Any], subject: str
+) -> None:
+    archive(busy.library.database, busy.name, older_than=0, output=tmp_path)
+    with busy.library.database.transaction() as connection:
+        declared = tables.metadata.tables[table]
+        connection.execute(update(declared).where(declared.c.tenant == busy.name).values(change))
+    assert subject in {found[0] for found in differences(busy)}
+
+
+# A history, with and without archiving in between
+
+
+@dataclass
+class Life:
+    """Plays the same calls as another one, and notes what is answered."""
+
+    library: Steersman
+    name: str
+    output: Path
+    answers: list[Any] = field(default_factory=list)
+
+    def act(self, call: tuple[Any, ...]) -> None:
+        kind, *rest = call
+        name = self.name
+        if kind == "decide":
+            number, state, episode = rest
+            request = DecideRequest(name, state, None, episode, f"d{number}", metadata={"z": number, "a": 1})
+            self.note(self.library.decide_many([request])[0])
+        elif kind == "reward":
+            number, value, reward_id = rest
+            own = reward_id and f"{reward_id} {number}"  # that of an archived reward may be used again
+            self.note(self.library.reward_many([RewardRequest(name, f"d{number}", value, own)])[0])
+        elif kind == "close":
+            self.note(self.library.close_many([CloseRequest(name, *rest)])[0])
+        elif kind == "void":
+            try:
+                self.note(self.library.void(name, f"d{rest[0]}"))
+            except SteersmanError as error:
+                self.note(error)
+        elif kind == "change":
+            self.library.change_tenant(name, {"actions": ["hold", "trade", *rest]})
+
+    def note(self, answer: Any) -> None:
+        if isinstance(answer, SteersmanError):
+            self.answers.append(type(answer).__name__)
+        elif isinstance(answer, Decision):
+            self.answers.append(
+                (answer.decision_id, answer.action, answer.propensity, answer.seen, answer.metadata)
+            )
+        elif hasattr(answer, "effect"):
+            self.answers.append((answer.reward_id, answer.value, answer.effect))
+        else:
+            self.answers.append((answer.episode, answer.outcome, answer.decisions, answer.learned))
+
+    def cells(self) -> list[Any]:
+        with self.library.database.snapshot() as connection:
+            newest = len(self.library.list_versions(self.name))
+            return [list(iterate_cells(connection, self.name, number)) for number in range(1, newest + 1)]
+
+
+NUMBERS = st.integers(0, 9)
+EPISODES = st.sampled_from(["e", "f"])
+VALUES = st.sampled_from([0.0, 0.25, 0.5, 1.0])
+CALLS = st.one_of(
+    st.tuples(st.just("decide"), NUMBERS, st.integers(0, 1), st.none() | EPISODES),
+    st.tuples(st.just("decide"), NUMBERS, st.integers(0, 1), st.none()),
+    st.tuples(st.just("reward"), NUMBERS, VALUES, st.sampled_from([None, "more"])),
+    st.tuples(st.just("reward"), NUMBERS, VALUES, st.none()),
+    st.tuples(st.just("close"), EPISODES, st.none() | VALUES),
+    st.tuples(st.just("void"), NUMBERS),
+    st.tuples(st.just("change"), st.sampled_from(["walk", "wait"])),
+    st.just(("archive",)),
+)
+
+
+@settings(max_examples=40)
+@given(
+    calls=st.lists(CALLS, min_size=5, max_size=40),
+    gamma=st.sampled_from([0.0, 0.5]),
+    lam=st.sampled_from([0.0, 0.5]),
+)
+def test_a_history_is_the_same_with_and_without_archiving(
+    shared_library: Steersman,
+    tmp_path_factory: pytest.TempPathFactory,
+    calls: list[Any],
+    gamma: float,
+    lam: float,
+) -> None:
+    library = shared_library
+    names = [f"company-{uuid4().hex}" for _ in range(2)]
+    declared = {"actions": ["hold", "trade"], "states": 2, "learning": {"gamma": gamma, "lambda": lam}}
+    for name in names:
+        library.create_tenant(name, declared | {"exploration": {"epsilon": 0.5}})
+    # With one secret both draw alike; what is cached is kept by the secret, so nothing may be.
+    with library.database.transaction() as connection:
+        there = tables.tenants
+        secret = connection.execute(select(there.c.secret).where(there.c.tenant == names[0])).scalar_one()
+        connection.execute(update(there).where(there.c.tenant == names[1]).values(secret=secret))
+    whole, archived = (Life(library, name, tmp_path_factory.mktemp("archive")) for name in names)
+    for call in calls:
+        if call[0] == "archive":
+            archive(library.database, archived.name, older_than=0, output=archived.output)
+            continue
+        library.database._cache.clear()
+        archived.act(call)
+        if archived.answers and archived.answers[-1] == "ArchivedError":
+            archived.answers.pop()  # what comes too late does nothing
+            continue
+        library.database._cache.clear()
+        whole.act(call)
+        assert archived.answers == whole.answers
+    library.database._cache.clear()
+    assert archived.cells() == whole.cells()
+    assert verify(library.database, archived.name).differences == ()
+    assert verify(library.database, whole.name).differences == ()
