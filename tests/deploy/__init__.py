@@ -1,0 +1,1 @@
+"""What is written for those who run the service holds: the compose file, the container and the runbook."""
