@@ -40,6 +40,7 @@ from steersman.store.archive import ArchiveFile
 from steersman.store.engine import Database
 from steersman.usecases.apply import Applied, apply_file
 from steersman.usecases.archive import Archived, archive, list_archive
+from steersman.usecases.audit import export_audit
 from steersman.usecases.bases import build_base, create_base, refresh
 from steersman.usecases.close_episode import close_episode, close_many
 from steersman.usecases.decide import decide, decide_many
@@ -113,6 +114,10 @@ class Steersman:
     def export_tenant(self, tenant: str, path: str | os.PathLike[str]) -> Exported:
         """Write everything of a tenant to a new file; see `steersman.usecases.export.export`."""
         return export(self.database, tenant, Path(path))
+
+    def export_audit(self, tenant: str, path: str | os.PathLike[str]) -> Exported:
+        """Write who changed what of a tenant to a new file; see `steersman.usecases.audit.export_audit`."""
+        return export_audit(self.database, tenant, Path(path))
 
     def erase_tenant(self, tenant: str) -> Erased:
         """Erase every row of a tenant; see `steersman.usecases.tenants.erase`."""

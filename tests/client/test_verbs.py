@@ -11,7 +11,7 @@ import pytest
 from steersman.client import AsyncClient, Client, verbs
 from steersman.library import Steersman
 
-FILES = {"apply", "archive", "export_tenant", "import_table", "list_archive"}
+FILES = {"apply", "archive", "export_audit", "export_tenant", "import_table", "list_archive"}
 """Verbs about files beside the program."""
 
 OWN = {"open", "close", "episode", "database"}

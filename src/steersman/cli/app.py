@@ -11,6 +11,7 @@ import typer
 
 from steersman import __version__
 from steersman.cli import (
+    archive,
     base,
     checkpoint,
     database,
@@ -59,6 +60,7 @@ app.command("verify")(health.verify_command)
 app.command("doctor")(health.doctor_command)
 app.add_typer(database.app, name="db")
 app.add_typer(keys.app, name="keys")
+app.add_typer(archive.app, name="archive")
 app.command("serve")(serve.serve_command)
 app.command("demo")(demo.demo_command)
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from steersman.cli.common import DatabaseOption, JsonFlag, answer, opened
+from steersman.cli.common import DatabaseOption, JsonFlag, actor, answer, opened
 from steersman.console.grid import facts
 from steersman.usecases.database import database_status, upgrade_database
 from steersman.usecases.isolation import grant_roles
@@ -51,6 +51,6 @@ def grant_command(
 ) -> None:
     """Grant two roles of a PostgreSQL server what services need. Run it as the owner, and after every upgrade."""
     with opened(database) as store:
-        granted = grant_roles(store, serving=serving, operator=operator)
+        granted = grant_roles(store, serving=serving, operator=operator, actor=actor())
         shown = {"serves tenants": granted.serving, "serves operators": granted.operator}
         answer(granted, as_json=as_json, render=lambda: facts("Granted", shown))

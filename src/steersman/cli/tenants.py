@@ -21,6 +21,7 @@ from steersman.console import tables
 from steersman.console import tenants as looks
 from steersman.errors import InvalidInputError, NotFoundError
 from steersman.usecases.apply import apply_file
+from steersman.usecases.audit import export_audit
 from steersman.usecases.declarations import read_declarations
 from steersman.usecases.export import export
 from steersman.usecases.show import show
@@ -41,6 +42,7 @@ __all__ = [
     "change_command",
     "create_command",
     "erase_command",
+    "export_audit_command",
     "export_command",
     "list_command",
     "number_or_name",
@@ -179,14 +181,30 @@ def erase_command(
 @app.command("audit")
 def audit_command(
     tenant: TenantArgument,
+    by: Annotated[str | None, typer.Option(help="Only what this one changed.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=MOST, help="At most so many, the newest.")] = 100,
     database: DatabaseOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List who changed what of a tenant, newest first."""
+    """List who changed what of a tenant, newest first; @NAME is a base, and @ alone the operators."""
     with opened(database) as store:
-        lines = audit_trail(store, tenant, limit=limit)
+        lines = audit_trail(store, tenant, actor=by, limit=limit)
         answer(lines, as_json=as_json, render=lambda: looks.audit_table(lines))
+
+
+@app.command("export-audit")
+def export_audit_command(
+    tenant: TenantArgument,
+    file: Annotated[Path, typer.Argument(help="A new file of JSON lines.")],
+    database: DatabaseOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write who changed what of a tenant to a file, oldest first; @NAME is a base, and @ alone the operators."""
+    with opened(database) as store:
+        exported = export_audit(store, tenant, file)
+        answer(
+            exported, as_json=as_json, render=lambda: looks.rows_table(f"Exported to {file}", exported.rows)
+        )
 
 
 def show_table(

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import uuid_utils
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, Row, insert, select
 
 from steersman.domain.canonical import canonical_json
 from steersman.store.clock import now
 from steersman.store.tables import audit
 
-__all__ = ["AuditLine", "list_lines", "write_line"]
+__all__ = ["AuditLine", "iterate_lines", "list_lines", "write_line"]
+
+_PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +47,23 @@ def write_line(
     )
 
 
-def list_lines(connection: Connection, tenant: str, *, limit: int = 1000) -> list[AuditLine]:
-    """Return the audit trail of `tenant`, newest first."""
+def list_lines(
+    connection: Connection, tenant: str, *, actor: str | None = None, limit: int = 1000
+) -> list[AuditLine]:
+    """Return the audit trail of `tenant`, newest first, optionally of one actor."""
     query = select(audit).where(audit.c.tenant == tenant).order_by(audit.c.audit_id.desc()).limit(limit)
-    return [
-        AuditLine(row.tenant, row.audit_id, row.created_at, row.actor, row.verb, json.loads(row.detail))
-        for row in connection.execute(query)
-    ]
+    if actor is not None:
+        query = query.where(audit.c.actor == actor)
+    return [_line_of(row) for row in connection.execute(query)]
+
+
+def iterate_lines(connection: Connection, tenant: str) -> Generator[AuditLine]:
+    """Yield the whole audit trail of `tenant`, oldest first, streamed."""
+    query = select(audit).where(audit.c.tenant == tenant).order_by(audit.c.audit_id)
+    with connection.execute(query, execution_options={"yield_per": _PAGE}) as result:
+        for row in result:
+            yield _line_of(row)
+
+
+def _line_of(row: Row[Any]) -> AuditLine:
+    return AuditLine(row.tenant, row.audit_id, row.created_at, row.actor, row.verb, json.loads(row.detail))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from steersman.errors import InvalidInputError, SchemaError, UnsupportedStoreError
-from steersman.store import roles, schema
+from steersman.store import audit, roles, schema
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
+from steersman.usecases.keys import OPERATORS
 
 __all__ = ["Granted", "grant_roles", "serving_problems"]
 
@@ -20,7 +21,7 @@ class Granted:
     operator: str  # sees every row, of keys too
 
 
-def grant_roles(database: Database, *, serving: str, operator: str) -> Granted:
+def grant_roles(database: Database, *, serving: str, operator: str, actor: str = "library") -> Granted:
     """Give two roles that are there what they need, and no more; again, as after an upgrade, brings them up to date.
 
     It must run as the owner of the tables. Raises UnsupportedStoreError for a database without roles, and
@@ -34,6 +35,8 @@ def grant_roles(database: Database, *, serving: str, operator: str) -> Granted:
     def work(connection: Connection) -> Granted:
         roles.grant_serving(connection, serving)
         roles.grant_operator(connection, operator)
+        detail = {"serving": serving, "operator": operator}
+        audit.write_line(connection, OPERATORS, actor=actor, verb="grant", detail=detail)
         return Granted(serving, operator)
 
     return database.run(work)

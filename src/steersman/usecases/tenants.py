@@ -155,7 +155,12 @@ def erase(database: Database, tenant: str, *, actor: str = "library") -> Erased:
     return database.run(work)
 
 
-def audit_trail(database: Database, owner: str, *, limit: int = 1000) -> list[AuditLine]:
-    """Return who changed what of a tenant, or of the base `@NAME`, newest first; also of one that was erased."""
+def audit_trail(
+    database: Database, owner: str, *, actor: str | None = None, limit: int = 1000
+) -> list[AuditLine]:
+    """Return who changed what of a tenant, the base `@NAME` or operators (`@`), newest first; also of who was erased.
+
+    Optionally only what one `actor` changed.
+    """
     with database.snapshot() as connection:
-        return audit.list_lines(connection, owner, limit=limit)
+        return audit.list_lines(connection, owner, actor=actor, limit=limit)
