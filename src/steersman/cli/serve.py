@@ -65,9 +65,7 @@ def _look_at(settings: Settings) -> None:
     store = Database.open(settings.operator_url or settings.database_url, settings=settings)
     try:
         if not list_keys(store, None):
-            tell(
-                "There is no operator's key yet. Make one with: steersman keys create --operator --name NAME"
-            )
+            tell("No operator has a key yet: steersman keys create --operator --name NAME")
     finally:
         store.close()
 

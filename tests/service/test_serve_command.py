@@ -1,0 +1,156 @@
+"""The command `steersman serve`, as a process of its own that people and supervisors start and stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from steersman.library import Steersman
+from steersman.usecases.explain import list_decisions
+from steersman.usecases.keys import SCOPES, create_key
+from tests.support.commands import BIN
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+@contextmanager
+def started(
+    folder: Path, *options: str, **environment: str
+) -> Iterator[tuple[subprocess.Popen[str], httpx.Client]]:
+    """Start the command in `folder` and wait until it answers; end it, if it still runs."""
+    port = free_port()
+    # In a file: a pipe that nobody reads would fill up and stop the server.
+    command = [BIN / "steersman", "serve", "--port", str(port), *options]
+    with (
+        (folder / "told.txt").open("w") as file,
+        subprocess.Popen(
+            list(map(str, command)),
+            cwd=folder,
+            env=os.environ | environment | {"NO_COLOR": "1"},
+            stderr=file,
+            text=True,
+        ) as process,
+        httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30.0) as http,
+    ):
+        try:
+            deadline = time.monotonic() + 60
+            while not answers(http):
+                assert process.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            yield process, http
+        finally:
+            if process.poll() is None:
+                process.terminate()
+
+
+def answers(http: httpx.Client) -> bool:
+    try:
+        return http.get("/healthz").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def bearer(url: str) -> dict[str, str]:
+    with Steersman.open(url) as library:
+        library.create_tenant("acme", {"actions": ["hold", "trade"], "states": 2})
+        return {
+            "authorization": f"Bearer {create_key(library.database, tenant='acme', scopes=SCOPES, name='t').text}"
+        }
+
+
+def test_a_first_start_needs_nothing_and_tells_how_to_make_a_key(tmp_path: Path) -> None:
+    with started(tmp_path) as (process, http):
+        assert http.get("/v1/tenant").status_code == 401
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+    assert process.returncode == 0
+    told = (tmp_path / "told.txt").read_text()
+    assert "steersman keys create" in told.splitlines()[0]
+    assert (tmp_path / "steersman.db").exists()
+    for line in told.splitlines()[1:]:
+        assert {"time", "event"} <= set(json.loads(line))
+
+
+@pytest.mark.parametrize("commit", ["thread", "inline"])
+def test_what_was_acknowledged_before_the_end_is_stored(tmp_path: Path, commit: str) -> None:
+    url = str(tmp_path / "served.db")
+    headers = bearer(url)
+    acknowledged: list[str] = []
+
+    def ask(caller: int) -> None:
+        with httpx.Client(base_url=http.base_url, headers=headers, timeout=30.0) as own:
+            for number in range(10_000):
+                name = f"{caller}-{number}"
+                try:
+                    answer = own.post("/v1/decide", json={"state": 0, "decision_id": name})
+                except httpx.TransportError:
+                    return
+                assert answer.status_code == 200, answer.text
+                acknowledged.append(name)
+
+    with (
+        started(tmp_path, "--database", url, STEERSMAN_COMMIT=commit) as (process, http),
+        ThreadPoolExecutor(4) as pool,
+    ):
+        asking = [pool.submit(ask, caller) for caller in range(4)]
+        while len(acknowledged) < 20:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        for one in asking:
+            one.result()
+        process.wait()
+    assert process.returncode == 0
+    with Steersman.open(url) as library:
+        stored = {item.decision_id for item in list_decisions(library.database, "acme", limit=100_000)}
+        assert set(acknowledged) <= stored
+        assert library.verify().clean
+
+
+def test_several_workers_share_database_and_metrics(store_url: str, tmp_path: Path) -> None:
+    headers = bearer(store_url)
+    with started(tmp_path, "--workers", "2", "--database", store_url) as (process, http):
+        workers = psutil.Process(process.pid).children(recursive=True)
+        for number in range(20):
+            with httpx.Client(base_url=http.base_url, headers=headers, timeout=30.0) as caller:
+                body = {"state": 0, "decision_id": f"d{number // 2}"}
+                assert caller.post("/v1/decide", json=body).status_code == 200
+        page = http.get("/metrics").text
+        assert 'steersman_decisions_total{tenant="acme"} 20.0' in page.splitlines()
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+    assert process.returncode == 0
+    assert not [
+        worker for worker in workers if worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE
+    ]
+    with Steersman.open(store_url) as library:
+        assert library.show("acme").states[0].evidence == 10
+        assert library.verify().clean
+
+
+def test_a_database_that_cannot_be_used_ends_it_with_a_sentence(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [BIN / "steersman", "serve", "--database", str(tmp_path / "none" / "x.db")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "expected an existing folder" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,135 @@
+"""What a service tells those who run it: logs without secrets or bodies, and metrics of few series."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steersman.domain.records import Decision, Reward, SeenRow
+from steersman.errors import IdReusedError, NotFoundError
+from steersman.service.logs import Log
+from steersman.service.metrics import Metrics
+from tests.support.served import Server, serving
+
+
+def lines(server: Server) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in server.log.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize(("requests", "expected"), [("all", 3), ("some", 2), ("none", 0)])
+def test_requests_are_logged_as_the_setting_says(tmp_path: Path, requests: str, expected: int) -> None:
+    with serving(str(tmp_path / "steersman.db"), log_requests=requests) as server:
+        company = server.company()
+        headers = {"x-request-id": "mine-1"}
+        company.post("/v1/decide", {"state": 0, "metadata": {"secret": "in-the-body"}}, headers=headers)
+        company.post("/v1/decide", {"state": 9, "metadata": {"secret": "in-the-body"}}, headers=headers)
+        assert company.http.get("/v1/tenant", headers=headers).headers["x-request-id"] == "mine-1"
+        foreign = company.http.get("/healthz", headers={"x-request-id": "no id {}"}).headers["x-request-id"]
+        assert re.fullmatch(r"[0-9a-f]{12}-[0-9a-f]+", foreign)
+        found = [line for line in lines(server) if line.get("request_id") == "mine-1"]
+        assert len(found) == expected
+        for line in found:
+            assert (line["event"], line["tenant"], line["key"]) == (
+                "request",
+                company.tenant,
+                company.key[3:15],
+            )
+            assert line["milliseconds"] > 0
+        assert [line["route"] for line in found if line["status"] == 400] == (
+            ["/v1/decide"] if expected else []
+        )
+        assert "in-the-body" not in server.log.getvalue()
+        assert company.key[16:] not in server.log.getvalue()
+
+
+def test_a_defect_is_logged_by_kind_and_place_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("quotes the body")
+
+    monkeypatch.setattr("steersman.service.core.decide_many", fail)
+    monkeypatch.setattr("steersman.service.routes.reading.doctor", fail)
+    with serving(str(tmp_path / "steersman.db")) as server:
+        company = server.company()
+        for answer in (company.post("/v1/decide", {"state": 0}), company.get("/v1/doctor")):
+            assert (answer.status_code, answer.json()["code"]) == (500, "internal")
+            (line,) = [
+                line
+                for line in lines(server)
+                if line["event"] == "defect" and line["request_id"] == answer.headers["x-request-id"]
+            ]
+            assert line["error"] == "ZeroDivisionError"
+            assert "test_telling.py" in line["where"][-1]
+        assert company.get("/v1/tenant").status_code == 200
+        assert "quotes the body" not in server.log.getvalue()
+
+
+def samples(page: bytes | str) -> dict[str, float]:
+    text = page.decode() if isinstance(page, bytes) else page
+    return {
+        name: float(value)
+        for name, _, value in (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
+    }
+
+
+def test_metrics_count_what_was_answered(server: Server) -> None:
+    company = server.company()
+    for number in range(3):
+        company.post("/v1/decide", {"state": 0, "decision_id": f"d{number}", "feasible": ["hold"]})
+        company.post("/v1/reward", {"decision_id": f"d{number}", "value": 0.25 * number})
+    company.post("/v1/decide", {"state": 1, "decision_id": "d0"})
+    found = samples(server.http.get("/metrics").text)
+    label = f'{{tenant="{company.tenant}"}}'
+    assert found[f"steersman_decisions_total{label}"] == 3
+    assert found[f"steersman_explored_decisions_total{label}"] == 0
+    # 0 + 0.25 + 0.5 over three rewards.
+    assert (found[f"steersman_rewards_count{label}"], found[f"steersman_rewards_sum{label}"]) == (3, 0.75)
+    assert found['steersman_conflicts_total{verb="decide"}'] >= 1
+    assert found['steersman_batch_items_sum{verb="decide"}'] >= 4
+    assert found['steersman_requests_total{route="/v1/decide",status="200"}'] >= 3
+    assert found['steersman_request_seconds_count{route="/v1/reward"}'] >= 3
+    assert found['steersman_queue_items{verb="decide"}'] == 0
+
+
+def decision(tenant: str, *, explored: bool) -> Decision:
+    row = SeenRow((0.0,), (0,), (0,), (0.0,))
+    return Decision(tenant, "d", 1, 0, "a", 1.0, explored, True, 0.1, 1.0, ("a",), row)
+
+
+def test_tenants_beyond_the_first_hundred_share_a_label() -> None:
+    metrics = Metrics()
+    for number in range(150):
+        made = [decision(f"t{number}", explored=explored) for explored in (True, False)]
+        metrics.committed("decide", [*made, NotFoundError()], 0.01)
+    metrics.committed(
+        "reward", [Reward("t149", "r", "d", -0.5, "learned"), Reward("t0", "r", "d", 1.0, "learned")], 0.1
+    )
+    metrics.committed("reward", [IdReusedError(stored_fingerprint="a", given_fingerprint="b")], 0.1)
+    found = samples(metrics.page())
+    decided = {name: value for name, value in found.items() if name.startswith("steersman_decisions_total")}
+    assert len(decided) == 101
+    assert decided['steersman_decisions_total{tenant="(others)"}'] == 100
+    assert found['steersman_explored_decisions_total{tenant="t7"}'] == 1
+    assert found['steersman_rewards_sum{tenant="(others)"}'] == -0.5
+    assert found['steersman_conflicts_total{verb="reward"}'] == 1
+    assert found['steersman_batch_items_sum{verb="decide"}'] == 450
+
+
+def test_paths_that_are_no_routes_share_a_label(server: Server) -> None:
+    for number in range(20):
+        server.http.get(f"/v1/none/{number}")
+    routes = {
+        name for name in samples(server.http.get("/metrics").text) if "none" in name and "_total" in name
+    }
+    assert routes == {'steersman_requests_total{route="(none)",status="404"}'}
+
+
+def test_the_log_takes_what_it_is_given() -> None:
+    stream = io.StringIO()
+    Log("all", stream).line("event", text='a "quoted"\nline')
+    (line,) = stream.getvalue().splitlines()
+    assert json.loads(line)["text"] == 'a "quoted"\nline'
