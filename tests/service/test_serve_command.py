@@ -136,9 +136,7 @@ def test_several_workers_share_database_and_metrics(store_url: str, tmp_path: Pa
         process.send_signal(signal.SIGTERM)
         process.wait()
     assert process.returncode == 0
-    assert not [
-        worker for worker in workers if worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE
-    ]
+    assert psutil.wait_procs(workers, timeout=30)[1] == []
     with Steersman.open(store_url) as library:
         assert library.show("acme").states[0].evidence == 10
         assert library.verify().clean
