@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from steersman.checkpoints.format import save_checkpoint
 from steersman.checkpoints.inspect import describe_checkpoint
 from steersman.errors import (
     BindingMismatchError,
@@ -70,6 +71,7 @@ def test_a_fit_ends_in_a_checkpoint_that_says_how_it_was_made(tmp_path: Path) ->
     assert made["hyper_parameters"] == QUICK.to_json() | {"cost_weight": 0.0}
     assert made["metrics"] == report.result.metrics
     assert made["init_policy_sha256"] is None
+    assert made["init_scene_ids"] == []
     assert set(made["versions"]) == {"python", "steersman", "numpy", "torch"}
     features = report.result.heldout.features[0]
     assert loaded.policy.all_values(features) == report.policy.all_values(features)
@@ -140,7 +142,8 @@ def test_the_report_is_one_line_of_json(tmp_path: Path) -> None:
         "folds_gap_closed_at_random",
         "pareto",
     }
-    assert body["verdict"] == "too few scenes"  # 3 of 12 are held out
+    assert body["verdict"] == body["folds_verdict"]
+    assert body["evidence"]["verdict"] == "too few scenes"  # 3 of 12 are held out
     assert body["cross_validation"]["by_scene"]["row_count"] == 96
     assert body["evidence"]["policy"]["regret"] == body["heldout_regret"]
 
@@ -293,6 +296,52 @@ def test_scenes_that_the_given_weights_know_are_no_evidence(tmp_path: Path) -> N
     assert report.verdict.kind == "known scenes"
     assert report.verdict.sentence.startswith(f"{known} of the held-out scenes trained the policy")
     assert report.verdict.fell_back
+
+
+def test_scenes_that_an_earlier_ancestor_knows_are_no_evidence_either(tmp_path: Path) -> None:
+    write_rows(tmp_path / "rows", scenes=20)
+    held_out = tuple(f"scene-{number:02d}" for number in range(10))
+    first = fit_policy(request(tmp_path, validation_scene_ids=()))  # knows all of them
+    path, made = first.output, []
+    for name in ("child", "grandchild", "its child"):
+        asked = request(tmp_path, output=tmp_path / name, init_policy=path, validation_scene_ids=held_out)
+        report = fit_policy(asked)
+        assert report.verdict.kind == report.to_json()["verdict"] == "known scenes"
+        assert report.verdict.sentence.startswith("10 of the held-out scenes trained the policy")
+        made.append(load_policy(asked.output).provenance)
+        path = asked.output
+    everything = [f"scene-{number:02d}" for number in range(20)]
+    assert [provenance["init_scene_ids"] for provenance in made] == [everything] * 3
+    assert [provenance["evidence"]["verdict"] for provenance in made] == ["known scenes"] * 3
+
+
+@pytest.mark.parametrize("missing", ["training_scene_ids", "init_scene_ids"])
+def test_weights_that_do_not_say_what_they_know_make_no_evidence(tmp_path: Path, missing: str) -> None:
+    first = fit_policy(request(tmp_path))
+    loaded = load_policy(first.output)
+    silent = tmp_path / "silent.safetensors"
+    provenance = {name: value for name, value in loaded.provenance.items() if name != missing}
+    save_checkpoint(
+        silent,
+        loaded.policy,
+        binding=loaded.binding,
+        provenance=provenance,
+        probe_features=first.result.training.features[:1],
+    )
+    asked = request(tmp_path, output=tmp_path / "again", init_policy=silent)
+    report = fit_policy(asked)
+    assert report.verdict.kind == "known scenes"
+    assert "does not say which scenes it was trained on" in report.verdict.sentence
+    assert load_policy(asked.output).provenance["init_scene_ids"] is None
+
+
+@pytest.mark.parametrize("changes", [{"folds": 3}, {"pareto": True}])
+def test_given_weights_are_not_judged_by_fits_that_begin_anew(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    asked = request(tmp_path, teacher=(tmp_path / "missing",), init_policy=tmp_path / "missing", **changes)
+    with pytest.raises(InvalidInputError, match="init_policy: expected neither folds nor pareto"):
+        fit_policy(asked)
 
 
 def test_the_report_is_a_page_of_its_own_and_pictures(tmp_path: Path) -> None:

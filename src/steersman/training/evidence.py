@@ -77,12 +77,23 @@ class Evidence:
     gap_closed_interval: Interval | None
     difference: float  # regret of the policy less that of the best fixed
     difference_interval: Interval | None
-    verdict: str  # better, worse, not shown, too few scenes
+    verdict: str  # better, worse, not shown, too few scenes, known scenes
+    known_scenes: int | None = 0  # how many of the scenes the policy had learned from; None: nobody knows
 
     @property
     def sentence(self) -> str:
         """The verdict in plain words."""
         fixed = f"always playing {self.best_fixed.name}"
+        if self.verdict == "known scenes":
+            if self.known_scenes is None:
+                return (
+                    "The policy that the fit continued from does not say which scenes it was trained on, so the "
+                    "held-out ones say nothing for it: continue from one that says so, or fit anew."
+                )
+            return (
+                f"{self.known_scenes} of the held-out scenes trained the policy that the fit continued from, or one "
+                f"before it, so they say nothing for it: hold out scenes that it does not know."
+            )
         if self.verdict == "too few scenes":
             return (
                 f"Too few scenes: {self.scene_count} held out, and at least {MIN_SCENES} are needed to say with "
@@ -149,12 +160,18 @@ def scene_bootstrap(
 
 
 def judge(
-    outcomes: Mapping[str, Outcomes], scenes: NDArray[np.int64], *, best_fixed: str, seed: int
+    outcomes: Mapping[str, Outcomes],
+    scenes: NDArray[np.int64],
+    *,
+    best_fixed: str,
+    seed: int,
+    known_scenes: int | None = 0,
 ) -> Evidence:
     """Return the evidence of `outcomes` by name over rows of `scenes` ([N]).
 
     `best_fixed` is how to call the best fixed action. The intervals are those of `scene_bootstrap` with a
-    generator of `seed`.
+    generator of `seed`. Where the policy had learned from some of the scenes (`known_scenes`, None where that is
+    not known), there is no verdict for it or against it.
     """
     names = list(outcomes)
     columns = np.stack([outcomes[name].regrets for name in names], axis=1)
@@ -192,7 +209,8 @@ def judge(
         gap_closed_interval=gap_interval,
         difference=difference,
         difference_interval=difference_interval,
-        verdict=verdict,
+        verdict=verdict if known_scenes == 0 else "known scenes",
+        known_scenes=known_scenes,
     )
 
 

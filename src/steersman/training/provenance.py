@@ -9,14 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steersman.checkpoints.format import TRAINING_SCHEMA
+from steersman.checkpoints.format import TRAINING_SCHEMA, LoadedCheckpoint
 from steersman.teacher.dataset import TeacherDataset
 from steersman.training.crossval import CrossValidation
 from steersman.training.evidence import Evidence
 from steersman.training.examples import Examples
 from steersman.training.fit import PolicyFitResult
 
-__all__ = ["PROBE_ROWS", "checkpoint_binding", "probe_features", "training_provenance"]
+__all__ = [
+    "PROBE_ROWS",
+    "checkpoint_binding",
+    "known_scene_ids",
+    "probe_features",
+    "training_provenance",
+]
 
 PROBE_ROWS = 8
 
@@ -37,13 +43,27 @@ def probe_features(training: Examples) -> NDArray[np.float32]:
     return training.features[np.unique(spread.astype(np.int64))]
 
 
+def known_scene_ids(init: LoadedCheckpoint | None) -> list[str] | None:
+    """Return the scenes that `init`, or a checkpoint that it was continued from, was trained on, sorted.
+
+    None where its provenance does not say; none at all where there is no `init`.
+    """
+    if init is None:
+        return []
+    own = init.provenance.get("training_scene_ids")
+    before = init.provenance.get("init_scene_ids")
+    if not isinstance(own, list) or not isinstance(before, list):
+        return None
+    return sorted({scene for scene in (*own, *before) if isinstance(scene, str)})
+
+
 def training_provenance(
     dataset: TeacherDataset,
     result: PolicyFitResult,
     *,
     evidence: Evidence | None,
     cross_validation: CrossValidation | None,
-    init_policy_sha256: str | None,
+    init_policy: LoadedCheckpoint | None,
     fallback: bool,
 ) -> dict[str, Any]:
     """Return the provenance of a checkpoint, as JSON: inputs with hashes, split, settings, metrics, versions."""
@@ -65,7 +85,8 @@ def training_provenance(
         "metrics": dict(result.metrics),
         "evidence": None if evidence is None else evidence.to_json(),
         "cross_validation": None if cross_validation is None else cross_validation.to_json(),
-        "init_policy_sha256": init_policy_sha256,
+        "init_policy_sha256": None if init_policy is None else init_policy.sha256,
+        "init_scene_ids": known_scene_ids(init_policy),
         "fallback": fallback,
         "versions": _versions(result.settings.learner),
     }

@@ -19,13 +19,8 @@ class Verdict:
     fell_back: bool  # whether the best fixed action is played instead
 
 
-def reach_verdict(
-    evidence: Evidence | None, folds: CrossValidation | None, *, fallback: bool, known_scenes: int = 0
-) -> Verdict:
-    """Return the verdict; with `fallback`, all but a better policy gives way to the best fixed action.
-
-    `known_scenes`: how many of the held-out scenes the fit knew by the weights that it continued from.
-    """
+def reach_verdict(evidence: Evidence | None, folds: CrossValidation | None, *, fallback: bool) -> Verdict:
+    """Return the verdict; with `fallback`, all but a better policy gives way to the best fixed action."""
     judged, basis = evidence, ""
     if folds is not None:
         judged = folds.by_scene
@@ -35,12 +30,6 @@ def reach_verdict(
         sentence = "No scene was held out, so there is no evidence for or against the policy."
     else:
         kind, sentence = judged.verdict, basis + judged.sentence
-    if known_scenes and folds is None:
-        kind = "known scenes"
-        sentence = (
-            f"{known_scenes} of the held-out scenes trained the policy that the fit continued from, so they say "
-            f"nothing for it: hold out scenes that it does not know."
-        )
     fell_back = fallback and kind != "better"
     if fell_back:
         sentence += " The checkpoint therefore plays the best fixed action instead."

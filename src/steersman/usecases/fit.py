@@ -24,7 +24,12 @@ from steersman.training.folds import scene_folds
 from steersman.training.pareto import ParetoPoint, check_sweep, sweep_costs
 from steersman.training.plots import check_can_draw
 from steersman.training.progress import Progress, ProgressEvent, quiet
-from steersman.training.provenance import checkpoint_binding, probe_features, training_provenance
+from steersman.training.provenance import (
+    checkpoint_binding,
+    known_scene_ids,
+    probe_features,
+    training_provenance,
+)
 from steersman.training.report import check_report_folder, render_report, staged_report
 from steersman.training.settings import FitSettings
 from steersman.training.verdict import Verdict, reach_verdict
@@ -85,7 +90,7 @@ class FitReport:
             "settings": self.result.settings.to_json(),
             "cost_weight": self.result.cost_weight,
             "sentence": self.verdict.sentence,
-            "verdict": None if evidence is None else evidence.verdict,
+            "verdict": self.verdict.kind,
             "gap_closed": None if evidence is None else evidence.gap_closed,
             "best_fixed_action": None if evidence is None else evidence.best_fixed.name,
             "best_fixed_regret": None if evidence is None else evidence.best_fixed.regret,
@@ -110,6 +115,7 @@ def fit_policy(request: FitRequest, *, progress: Progress = quiet) -> FitReport:
     MissingExtraError.
     """
     _check_outputs(request)
+    _check_start(request)
     init = None if request.init_policy is None else load_init_policy(request.init_policy)
     dataset = _load(request, progress)
     _check_evidence(request, dataset)
@@ -123,11 +129,10 @@ def fit_policy(request: FitRequest, *, progress: Progress = quiet) -> FitReport:
         progress=progress,
     )
     ranking = rank_actions(result.training)
-    evidence = _evidence(result, ranking)
+    evidence = _evidence(result, ranking, init)
     folds = _cross_validation(request, dataset, progress)
     pareto = _pareto(request, dataset, result, progress)
-    known = _known_scenes(init, result)
-    verdict = reach_verdict(evidence, folds, fallback=request.fallback, known_scenes=known)
+    verdict = reach_verdict(evidence, folds, fallback=request.fallback)
     policy = _fixed(result, ranking) if verdict.fell_back else result.policy
     binding = checkpoint_binding(dataset)
     provenance = training_provenance(
@@ -135,7 +140,7 @@ def fit_policy(request: FitRequest, *, progress: Progress = quiet) -> FitReport:
         result,
         evidence=evidence,
         cross_validation=folds,
-        init_policy_sha256=None if init is None else init.sha256,
+        init_policy=init,
         fallback=verdict.fell_back,
     )
     written: AbstractContextManager[None] = nullcontext()
@@ -181,6 +186,19 @@ def _check_outputs(request: FitRequest) -> None:
             )
 
 
+def _check_start(request: FitRequest) -> None:
+    """Raise InvalidInputError for evidence that says nothing of a fit that continues from given weights.
+
+    Each fold and each weight of a sweep is a fit of its own, and the given weights may know the scenes that it
+    holds out.
+    """
+    if request.init_policy is not None and (request.folds is not None or request.pareto):
+        raise InvalidInputError(
+            "init_policy: expected neither folds nor pareto with it, as they would hold out scenes that it knows",
+            hint="judge the fit on held-out scenes that trained none of its checkpoints",
+        )
+
+
 def _check_place(path: Path) -> None:
     """Raise InvalidInputError where it can be seen before an hour's work that nothing can be written after it."""
     folder = next(folder for folder in path.absolute().parents if folder.exists())
@@ -211,13 +229,20 @@ def _load(request: FitRequest, progress: Progress) -> TeacherDataset:
     return load_teacher_dataset(request.teacher, cache_dir=request.cache_dir, progress=tell)
 
 
-def _evidence(result: PolicyFitResult, ranking: Ranking) -> Evidence | None:
+def _evidence(result: PolicyFitResult, ranking: Ranking, init: LoadedCheckpoint | None) -> Evidence | None:
     heldout = result.heldout
     if not len(heldout):
         return None
     named = outcomes_by_name(heldout, result.policy.batch_values(heldout.features), ranking)
     best = heldout.catalogue.ids[ranking.best]
-    return judge(named, heldout.scenes, best_fixed=best, seed=result.settings.seed)
+    known = known_scene_ids(init)
+    return judge(
+        named,
+        heldout.scenes,
+        best_fixed=best,
+        seed=result.settings.seed,
+        known_scenes=None if known is None else len(set(known) & set(result.validation_scene_ids)),
+    )
 
 
 def _cross_validation(
@@ -237,12 +262,6 @@ def _pareto(
     examples = examples_of(dataset)
     held_out = examples.of_scenes(result.validation_scene_ids)
     return sweep_costs(examples.take(~held_out), examples.take(held_out), result.settings, progress=progress)
-
-
-def _known_scenes(init: LoadedCheckpoint | None, result: PolicyFitResult) -> int:
-    """Return how many held-out scenes the policy that was continued from had been trained on."""
-    known = [] if init is None else init.provenance.get("training_scene_ids")
-    return sum(scene in known for scene in result.validation_scene_ids) if isinstance(known, list) else 0
 
 
 def _fixed(result: PolicyFitResult, ranking: Ranking) -> FixedRankingPolicy:
