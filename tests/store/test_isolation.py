@@ -19,12 +19,15 @@ from steersman.store.tables import TENANT_TABLES, api_keys, audit, metadata
 from steersman.usecases.bases import refresh
 from steersman.usecases.close_episode import close_many
 from steersman.usecases.decide import decide, decide_many
+from steersman.usecases.doctor import doctor
+from steersman.usecases.explain import explain
 from steersman.usecases.isolation import grant_roles, serving_problems
 from steersman.usecases.keys import create_key, find_key
 from steersman.usecases.reward import reward_many
+from steersman.usecases.show import show
 from steersman.usecases.tenants import change_tenant, create_tenant, show_tenant
 from steersman.usecases.verify import verify
-from steersman.usecases.versions import freeze
+from steersman.usecases.versions import freeze, roll_back
 from steersman.usecases.void import void
 from tests.support.postgres import OPERATOR, SERVING, PostgresCluster, url_as
 
@@ -183,6 +186,10 @@ def test_all_that_a_tenant_may_do_goes_with_the_serving_role(owner: Steersman, s
     assert change_tenant(mine, "new", {"base": "shared"}).tenant == "new"
     assert freeze(mine, "new", "then").name == "then"
     assert verify(mine, "new").clean
+    assert doctor(mine, "new").findings == doctor(owner.database, "new").findings
+    assert explain(mine, "new", "first").decision.status == "void"
+    assert show(mine, "new").known_states == show(owner.database, "new").known_states > 0
+    assert roll_back(mine, "new").origin == "restored"
     assert verify(owner.database).clean
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pyarrow.parquet as pq
+import pysqlite3
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -263,6 +266,69 @@ def test_what_stays_is_verified(
         declared = tables.metadata.tables[table]
         connection.execute(update(declared).where(declared.c.tenant == busy.name).values(change))
     assert subject in {found[0] for found in differences(busy)}
+
+
+@pytest.mark.parametrize("table", ["archived_decisions", "cell_checkpoints", "archive_files"])
+def test_whatever_stands_in_a_column_is_a_difference_and_no_error(tmp_path: Path, table: str) -> None:
+    """SQLite keeps values of any type in a column, and texts that are not UTF-8."""
+    path = tmp_path / "steersman.db"
+    with Steersman.open(path) as library:
+        company = Company.found(library)
+        company.teach("hold", 0.5)
+        company.play("trade", 1, episode="deal")
+        company.close("deal", 1.0)
+        library.archive(company.name, older_than=0, output=tmp_path)
+        assert verify(library.database).differences == ()
+        driver = pysqlite3.connect(str(path), isolation_level=None)
+        sound = driver.execute(f"SELECT * FROM {table}").fetchall()
+        columns = tables.metadata.tables[table].columns
+        insert = f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})"
+        for column in columns:
+            for value in ("CAST(x'f0' AS TEXT)", "x'00'", "9e999", "1000000000000000000", "'zz'"):
+                driver.execute(f"UPDATE OR REPLACE {table} SET {column.name} = {value}")
+                found = verify(library.database).differences
+                # What a run, a file and its digest are called is for people to compare.
+                free = column.name in {"run_id", "created_at", "file", "digest"}
+                assert found or free, (column.name, value)
+                driver.execute(f"DELETE FROM {table}")
+                driver.executemany(insert, sound)
+        driver.close()
+        assert verify(library.database).differences == ()
+
+
+def test_archiving_among_decides_and_rewards(store_url: str, tmp_path: Path) -> None:
+    with Steersman.open(store_url) as library:
+        company = Company.found(library, learning={"gamma": 0.5})
+        answers: list[Any] = []
+        stop = threading.Event()
+
+        def live(number: int) -> None:
+            for n in range(60):
+                name = f"{number} {n}"
+                episode = f"e{number} {n // 4}" if n % 2 else None
+                first = company.decide(n % 2, decision_id=name, episode=episode)
+                company.reward(name, 0.25 + n % 2 / 2)
+                if n % 4 == 3:
+                    company.close(f"e{number} {n // 4}", 1.0)
+                answers.append((first, name, n % 2, episode))
+
+        def tidy() -> None:
+            while not stop.is_set():
+                library.archive(company.name, older_than=0, output=tmp_path)
+
+        with ThreadPoolExecutor(4) as pool:
+            tidying = pool.submit(tidy)
+            for life in [pool.submit(live, number) for number in range(3)]:
+                life.result()
+            stop.set()
+            tidying.result()
+        library.archive(company.name, older_than=0, output=tmp_path)
+        assert differences(company) == []
+        assert count(company)["decisions"] == count(company)["learning_steps"] == 0
+        assert count(company)["archived_decisions"] == 180
+        for first, name, state, episode in answers:
+            again = company.decide(state, decision_id=name, episode=episode)
+            assert replace(again, status="open") == first
 
 
 # A history, with and without archiving in between
