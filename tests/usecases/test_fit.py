@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -31,7 +32,7 @@ from steersman.policies.action_value import ActionValuePolicy
 from steersman.policies.ranking import FixedRankingPolicy
 from steersman.training.progress import ProgressEvent
 from steersman.training.settings import FitSettings
-from steersman.usecases.fit import FitRequest, fit_policy
+from steersman.usecases.fit import FitReport, FitRequest, fit_policy
 
 QUICK = FitSettings(epochs=20, learning_rate=0.01, hidden_dim=8)
 
@@ -240,8 +241,52 @@ def test_where_a_fit_is_no_better_the_fallback_plays_the_best_fixed_action(tmp_p
     for features in report.result.heldout.features[:20]:
         assert policy.choose(features).action == "ALL"
     assert load_policy(asked.output).provenance["fallback"] is True
+    assert_described(report)
     kept = fit_policy(replace(asked, fallback=False, output=tmp_path / "kept.safetensors"))
     assert isinstance(load_policy(kept.output).policy, ActionValuePolicy)
+
+
+def assert_described(report: FitReport) -> None:
+    """What is told of a checkpoint that fell back is worked out anew, by playing ALL or else the next best."""
+    rows, body = report.result.heldout, report.to_json()
+    means = np.nanmean(
+        np.where(report.result.training.feasible, report.result.training.gains, np.nan), axis=0
+    )
+    chosen = [max(np.flatnonzero(mask), key=lambda action: means[action]) for mask in rows.feasible]
+    best = [gains[mask].max() for gains, mask in zip(rows.gains, rows.feasible, strict=True)]
+    regret = float(np.mean(best - rows.gains[np.arange(len(rows)), chosen]))
+    errors = np.square(rows.gains - means) / report.result.target_scale**2
+    loss = np.mean([row[mask].mean() for row, mask in zip(errors, rows.feasible, strict=True)])
+    written = load_policy(report.output).provenance
+    for told in (body, written["metrics"]):
+        assert told["heldout_regret"] == pytest.approx(regret)
+        assert told["heldout_loss"] == pytest.approx(float(loss))
+        assert told["heldout_mean_cost"] == pytest.approx(
+            float(rows.costs[np.arange(len(rows)), chosen].mean())
+        )
+    assert report.evidence is not None
+    assert body["gap_closed"] == 0.0
+    assert body["fitted_gap_closed"] == report.evidence.gap_closed
+    assert body["best_fixed_regret"] == pytest.approx(regret)
+    assert body["fitted_heldout_regret"] == report.result.metrics["heldout_regret"]
+    assert body["fitted_heldout_regret"] != pytest.approx(regret)
+    assert written["fitted_metrics"] == report.result.metrics
+    assert written["hyper_parameters"] == {"cost_weight": 0.0}
+    assert written["fitted_hyper_parameters"]["learner"] == "mlp"
+    assert (written["verdict"], written["sentence"]) == (report.verdict.kind, report.verdict.sentence)
+
+
+def test_the_page_of_a_fallback_shows_both(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    asked = request(tmp_path, teacher=(hopeless(tmp_path / "hopeless"),), fallback=True)
+    report = fit_policy(replace(asked, report=tmp_path / "report"))
+    page = (tmp_path / "report" / "report.html").read_text()
+    (line,) = [row for row in page.split("<tr") if '<td class="">heldout regret</td>' in row]
+    figures = [float(cell) for cell in re.findall(r"<td class=\"n\">([0-9.]+)</td>", line)]
+    assert figures == pytest.approx(
+        [report.metrics["heldout_regret"], report.result.metrics["heldout_regret"]], rel=1e-3
+    )
+    assert "All that follows shows the fit, which is not what was written." in page
 
 
 def test_where_a_fit_is_better_the_fallback_is_not_taken(tmp_path: Path) -> None:

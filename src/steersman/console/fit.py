@@ -66,6 +66,8 @@ def _written(report: FitReport) -> Table:
         "SHA-256": report.checkpoint_sha256,
         "policy": f"{report.policy.kind}, {report.policy.declared_work_units:,} work units a decision",
     }
+    if report.verdict.fell_back and report.evidence is not None:
+        pairs["its held-out regret"] = number(report.metrics["heldout_regret"])
     if report.report is not None:
         pairs["report"] = str(report.report / "report.html")
     return facts("Written", pairs)

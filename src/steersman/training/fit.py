@@ -17,12 +17,14 @@ from steersman.policies.action_value import ActionValuePolicy
 from steersman.policies.fitted import FittedPolicy
 from steersman.policies.forest import ForestPolicy
 from steersman.policies.inputs import FeatureScaling
+from steersman.policies.ranking import FixedRankingPolicy
 from steersman.teacher.dataset import TeacherDataset, as_dataset
 from steersman.teacher.rows import TeacherRow
 from steersman.teacher.split import split_scene_ids
 from steersman.training.examples import Examples
 from steersman.training.learners import Fitted, fit_decided, predicts_gains
-from steersman.training.metrics import choice_metrics, near_tie_coverage
+from steersman.training.metrics import ChoiceMetrics, choice_metrics, near_tie_coverage
+from steersman.training.normalise import TargetScaling
 from steersman.training.progress import Progress, quiet
 from steersman.training.selection import Decision, decide_settings
 from steersman.training.settings import FitSettings
@@ -34,6 +36,7 @@ __all__ = [
     "fit_dataset",
     "fit_examples",
     "load_init_policy",
+    "metrics_of_ranking",
 ]
 
 
@@ -212,6 +215,18 @@ def fit_examples(
     return fit_decided(training, decision.settings, start=start, progress=progress, stage=stage), decision
 
 
+def metrics_of_ranking(policy: FixedRankingPolicy, result: PolicyFitResult) -> dict[str, float | int | None]:
+    """Return the metrics of `policy` on the rows of `result` and under the same names.
+
+    Its values estimate the gains, whatever the fit aimed at, so that there always is a loss.
+    """
+    target, settings = TargetScaling(result.target_mean, result.target_scale), result.settings
+    on_training = _choice_metrics(policy, result.training, target, settings, predicts=True)
+    on_heldout = _choice_metrics(policy, result.heldout, target, settings, predicts=True)
+    renamed = {f"heldout_{name}": value for name, value in on_heldout.to_json().items()}
+    return {**result.metrics, "training_loss": on_training.loss, **renamed}
+
+
 def _check_continues_one_network(settings: FitSettings) -> None:
     others = settings.search or settings.early_stopping or settings.ensemble > 1 or settings.loss == "mixed"
     if others or settings.learner != "mlp":
@@ -227,22 +242,28 @@ def _scaling_of(policy: FittedPolicy) -> FeatureScaling:
     raise FitError(f"a fit came to a policy of kind {policy.kind}")
 
 
-def _metrics(fitted: Fitted, training: Examples, heldout: Examples) -> dict[str, float | int | None]:
-    tolerance = fitted.settings.tie_tolerance
-    held = choice_metrics(
-        fitted.policy.batch_values(heldout.features),
-        heldout,
-        target_mean=fitted.target.mean,
-        target_scale=fitted.target.scale,
-        tie_tolerance=tolerance,
-        predicts=predicts_gains(fitted.settings),
+def _choice_metrics(
+    policy: FittedPolicy, rows: Examples, target: TargetScaling, settings: FitSettings, *, predicts: bool
+) -> ChoiceMetrics:
+    return choice_metrics(
+        policy.batch_values(rows.features),
+        rows,
+        target_mean=target.mean,
+        target_scale=target.scale,
+        tie_tolerance=settings.tie_tolerance,
+        predicts=predicts,
     )
+
+
+def _metrics(fitted: Fitted, training: Examples, heldout: Examples) -> dict[str, float | int | None]:
+    settings, target = fitted.settings, fitted.target
+    held = _choice_metrics(fitted.policy, heldout, target, settings, predicts=predicts_gains(settings))
     return {
         "training_loss": fitted.training_loss,
         "training_row_count": len(training),
         "training_scene_count": len(training.present_scenes),
-        "training_near_tie_coverage": near_tie_coverage(training, tolerance),
-        "target_mean": fitted.target.mean,
-        "target_scale": fitted.target.scale,
+        "training_near_tie_coverage": near_tie_coverage(training, settings.tie_tolerance),
+        "target_mean": target.mean,
+        "target_scale": target.scale,
         **{f"heldout_{name}": value for name, value in held.to_json().items()},
     }

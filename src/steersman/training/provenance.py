@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -15,6 +16,7 @@ from steersman.training.crossval import CrossValidation
 from steersman.training.evidence import Evidence
 from steersman.training.examples import Examples
 from steersman.training.fit import PolicyFitResult
+from steersman.training.verdict import Verdict
 
 __all__ = [
     "PROBE_ROWS",
@@ -64,9 +66,23 @@ def training_provenance(
     evidence: Evidence | None,
     cross_validation: CrossValidation | None,
     init_policy: LoadedCheckpoint | None,
-    fallback: bool,
+    metrics: Mapping[str, float | int | None],
+    verdict: Verdict,
 ) -> dict[str, Any]:
-    """Return the provenance of a checkpoint, as JSON: inputs with hashes, split, settings, metrics, versions."""
+    """Return the provenance of a checkpoint, as JSON: inputs with hashes, split, settings, metrics, versions.
+
+    `metrics` are those of the policy as written. Where that is the best fixed action, which only costs could have
+    shaped, hyper-parameters and metrics of the fit that gave way to it stand under names of their own.
+    """
+    weight = {"cost_weight": result.cost_weight}
+    hyper_parameters = result.settings.to_json() | weight
+    made: dict[str, Any] = {"hyper_parameters": hyper_parameters}
+    if verdict.fell_back:
+        made = {
+            "hyper_parameters": weight,
+            "fitted_hyper_parameters": hyper_parameters,
+            "fitted_metrics": dict(result.metrics),
+        }
     return {
         "schema": TRAINING_SCHEMA,
         "profile": dataset.profile.name,
@@ -80,14 +96,16 @@ def training_provenance(
         "target_normalisation": {"mean": result.target_mean, "scale": result.target_scale},
         "seed": result.settings.seed,
         "requested": result.requested.to_json(),
-        "hyper_parameters": result.settings.to_json() | {"cost_weight": result.cost_weight},
+        **made,
         "trials": [trial.to_json() for trial in result.decision.trials],
-        "metrics": dict(result.metrics),
+        "metrics": dict(metrics),
+        "verdict": verdict.kind,
+        "sentence": verdict.sentence,
         "evidence": None if evidence is None else evidence.to_json(),
         "cross_validation": None if cross_validation is None else cross_validation.to_json(),
         "init_policy_sha256": None if init_policy is None else init_policy.sha256,
         "init_scene_ids": known_scene_ids(init_policy),
-        "fallback": fallback,
+        "fallback": verdict.fell_back,
         "versions": _versions(result.settings.learner),
     }
 

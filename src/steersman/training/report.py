@@ -60,14 +60,18 @@ def check_report_folder(folder: Path) -> None:
 def render_report(
     result: PolicyFitResult,
     *,
+    metrics: Mapping[str, float | int | None],
     evidence: Evidence | None,
     folds: CrossValidation | None,
     pareto: tuple[ParetoPoint, ...],
     verdict: Verdict,
 ) -> dict[str, bytes]:
-    """Return the files of a report by name: `report.html` and the pictures. Raises MissingExtraError."""
+    """Return the files of a report by name: `report.html` and the pictures. Raises MissingExtraError.
+
+    `metrics` are those of the policy as written, which may be another than that of `result`.
+    """
     pictures = _draw(result, evidence, pareto)
-    page = _page(result, evidence, folds, pareto, pictures, verdict=verdict)
+    page = _page(result, evidence, folds, pareto, pictures, metrics=metrics, verdict=verdict)
     files = {f"{name}.png": content for name, (_, content) in pictures.items()}
     return files | {"report.html": page.encode()}
 
@@ -131,6 +135,7 @@ def _page(
     pareto: tuple[ParetoPoint, ...],
     pictures: dict[str, tuple[str, bytes]],
     *,
+    metrics: Mapping[str, float | int | None],
     verdict: Verdict,
 ) -> str:
     parts = [
@@ -138,7 +143,7 @@ def _page(
         '<meta name="viewport" content="width=device-width">',
         f"<style>{_STYLE}</style></head><body><h1>Report of a fit</h1>",
         _verdict(verdict),
-        _summary(result),
+        _summary(result, metrics, verdict),
     ]
     if evidence is not None:
         parts += ["<h2>What it must beat</h2>", _evidence_table(evidence)]
@@ -156,7 +161,7 @@ def _page(
         ]
         parts.append(_table(["", "regret", "mean cost", "on the front"], rows))
     settings = [[name, str(value)] for name, value in result.settings.to_json().items()]
-    parts += ["<h2>Settings</h2>", _table(["", "value"], settings), "</body></html>"]
+    parts += ["<h2>Settings of the fit</h2>", _table(["", "value"], settings), "</body></html>"]
     return "\n".join(parts)
 
 
@@ -165,13 +170,14 @@ def _verdict(verdict: Verdict) -> str:
     return f'<p class="verdict {kind}">{escape(verdict.sentence)}</p>'
 
 
-def _summary(result: PolicyFitResult) -> str:
-    metrics = result.metrics
-    rows = [
-        [name.replace("_", " "), str(value) if isinstance(value, int) else _number(value)]
-        for name, value in metrics.items()
-    ]
-    return _table(["", "value"], rows)
+def _summary(result: PolicyFitResult, metrics: Mapping[str, float | int | None], verdict: Verdict) -> str:
+    """Return the metrics of the policy as written, and beside them those of a fit that gave way to it."""
+    sides, head, note = [metrics], ["", "value"], ""
+    if verdict.fell_back:
+        sides, head = [metrics, result.metrics], ["", "as written", "the fit"]
+        note = '<p class="note">All that follows shows the fit, which is not what was written.</p>'
+    rows = [[name.replace("_", " "), *(_figure(side[name]) for side in sides)] for name in metrics]
+    return _table(head, rows) + note
 
 
 def _evidence_table(evidence: Evidence) -> str:
@@ -222,6 +228,10 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, strong: int | 
         )
         lines.append(f'<tr class="{"policy" if number == strong else ""}">{cells}</tr>')
     return f'<div class="wide"><table><tr>{heads}</tr>{"".join(lines)}</table></div>'
+
+
+def _figure(value: float | int | None) -> str:
+    return str(value) if isinstance(value, int) else _number(value)
 
 
 def _number(value: float | None) -> str:

@@ -19,7 +19,13 @@ from steersman.teacher.split import split_scene_ids
 from steersman.training.baselines import Ranking, rank_actions
 from steersman.training.crossval import CrossValidation, cross_validate
 from steersman.training.evidence import Evidence, judge, outcomes_by_name
-from steersman.training.fit import PolicyFitResult, examples_of, fit_dataset, load_init_policy
+from steersman.training.fit import (
+    PolicyFitResult,
+    examples_of,
+    fit_dataset,
+    load_init_policy,
+    metrics_of_ranking,
+)
 from steersman.training.folds import scene_folds
 from steersman.training.pareto import ParetoPoint, check_sweep, sweep_costs
 from steersman.training.plots import check_can_draw
@@ -35,6 +41,14 @@ from steersman.training.settings import FitSettings
 from steersman.training.verdict import Verdict, reach_verdict
 
 __all__ = ["FitReport", "FitRequest", "fit_policy"]
+
+_MEASURED = (  # what differs between a fit and the best fixed action
+    "training_loss",
+    "heldout_loss",
+    "heldout_regret",
+    "heldout_top_accuracy",
+    "heldout_mean_cost",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +76,9 @@ class FitReport:
     output: Path
     checkpoint_sha256: str
     policy: FittedPolicy  # as written: the fit, or the fallback
+    metrics: Mapping[str, float | int | None]  # of the policy as written, named as in `result`
     verdict: Verdict
-    result: PolicyFitResult
+    result: PolicyFitResult  # the fit, whether it was written or not
     binding: Mapping[str, Any]  # of the checkpoint
     duplicate_rows: int  # left out because they were there already
     blank_lines: int
@@ -73,13 +88,24 @@ class FitReport:
     report: Path | None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report as one flat JSON object; what has parts of its own stands under one key."""
+        """Return the report as one flat JSON object; what has parts of its own stands under one key.
+
+        Figures are those of the policy as written; where the fit gave way to the best fixed action, its own stand
+        beside them as `fitted_*`.
+        """
         evidence, folds = self.evidence, self.cross_validation
+        gap_closed = None if evidence is None else evidence.gap_closed
+        fitted: dict[str, Any] = {}
+        if self.verdict.fell_back:
+            fitted = {f"fitted_{name}": self.result.metrics[name] for name in _MEASURED}
+            fitted["fitted_gap_closed"] = gap_closed
+            gap_closed = None if gap_closed is None else 0.0  # it is the action that gaps are measured from
         return {
             "output": str(self.output),
             "checkpoint_sha256": self.checkpoint_sha256,
             "binding": dict(self.binding),
-            **self.result.metrics,
+            **self.metrics,
+            **fitted,
             "training_scene_ids": list(self.result.training_scene_ids),
             "validation_scene_ids": list(self.result.validation_scene_ids),
             "row_count": self.result.row_count,
@@ -91,7 +117,7 @@ class FitReport:
             "cost_weight": self.result.cost_weight,
             "sentence": self.verdict.sentence,
             "verdict": self.verdict.kind,
-            "gap_closed": None if evidence is None else evidence.gap_closed,
+            "gap_closed": gap_closed,
             "best_fixed_action": None if evidence is None else evidence.best_fixed.name,
             "best_fixed_regret": None if evidence is None else evidence.best_fixed.regret,
             "uniform_regret": None if evidence is None else evidence.uniform.regret,
@@ -133,7 +159,10 @@ def fit_policy(request: FitRequest, *, progress: Progress = quiet) -> FitReport:
     folds = _cross_validation(request, dataset, progress)
     pareto = _pareto(request, dataset, result, progress)
     verdict = reach_verdict(evidence, folds, fallback=request.fallback)
-    policy = _fixed(result, ranking) if verdict.fell_back else result.policy
+    policy, metrics = result.policy, result.metrics
+    if verdict.fell_back:
+        policy = _fixed(result, ranking)
+        metrics = metrics_of_ranking(policy, result)
     binding = checkpoint_binding(dataset)
     provenance = training_provenance(
         dataset,
@@ -141,11 +170,14 @@ def fit_policy(request: FitRequest, *, progress: Progress = quiet) -> FitReport:
         evidence=evidence,
         cross_validation=folds,
         init_policy=init,
-        fallback=verdict.fell_back,
+        metrics=metrics,
+        verdict=verdict,
     )
     written: AbstractContextManager[None] = nullcontext()
     if request.report is not None:
-        files = render_report(result, evidence=evidence, folds=folds, pareto=pareto, verdict=verdict)
+        files = render_report(
+            result, metrics=metrics, evidence=evidence, folds=folds, pareto=pareto, verdict=verdict
+        )
         written = staged_report(request.report, files)
     with written:
         sha256 = save_checkpoint(
@@ -159,6 +191,7 @@ def fit_policy(request: FitRequest, *, progress: Progress = quiet) -> FitReport:
         output=request.output,
         checkpoint_sha256=sha256,
         policy=policy,
+        metrics=metrics,
         verdict=verdict,
         result=result,
         binding=binding,
