@@ -70,6 +70,12 @@ def test_every_setting_has_a_heading() -> None:
     assert set(Settings.__dataclass_fields__) <= headings(DOCS / "settings.md")
 
 
+def test_every_extra_is_told_of() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    table = re.findall(r"^\| `(\w+)` \|", (DOCS / "installing.md").read_text(), re.MULTILINE)
+    assert sorted(table) == sorted(extras)
+
+
 def test_everything_that_a_tenant_declares_has_a_heading() -> None:
     declared = TenantSpec.from_json({"actions": ["a"], "states": 1}).to_json()
     assert set(keys(declared)) == headings(DOCS / "tenants.md") - {"Tenants"}

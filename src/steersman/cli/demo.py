@@ -27,6 +27,12 @@ __all__ = ["demo_command"]
 _POINTS = 10  # of a curve in a table
 
 
+_LEGEND = """\
+First and last fifth: while it learned. Learned, best card and uniform: on the same fresh negotiations, with
+nothing learned any more. Gain: learned less the best card, which the last column names.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class _Demo:
     """What the demo came to, and where its files are."""
@@ -64,7 +70,7 @@ def demo_command(
     folder.mkdir(parents=True, exist_ok=True)
     url = database or str(folder / "steersman.db")
     if not as_json:
-        tell(f"Four companies negotiate and learn in {url}.")
+        tell(f"Four companies negotiate and learn in {url}. On two idle cores it takes under two minutes.")
     begin = time.perf_counter()
     tournament = Tournament(
         url, seed=seed, negotiations=negotiations, fresh=fresh, domains=domains, processes=processes
@@ -123,17 +129,17 @@ def _parts(demo: _Demo) -> list[RenderableType]:
         ]
         for company in result.companies
     ]
-    title = (
-        "Mean outcomes: the first and last fifth of learning; then, on the same fresh negotiations, the rest"
-    )
+    title = "Mean outcome of a negotiation"
     parts: list[RenderableType] = [
         grid(title, columns, rows, numbers=columns[1:-1]),
+        _LEGEND,
         _newcomer_table(result.newcomer),
         _reached(result.newcomer),
     ]
     parts += [f"skipped {name}: {reason}" for name, reason in result.skipped]
     parts += [f"curves: {demo.curves}", f"numbers: {demo.numbers}", f"database: {demo.database}"]
-    return [*parts, *verification_parts(demo.verification), f"{demo.seconds:.0f} s"]
+    parts += [*verification_parts(demo.verification), f"{demo.seconds:.0f} s"]
+    return [*parts, "How to read the figures, and what to expect: docs/negotiation.md"]
 
 
 def _newcomer_table(newcomer: NewcomerResult) -> RenderableType:
@@ -152,7 +158,7 @@ def _newcomer_table(newcomer: NewcomerResult) -> RenderableType:
 def _reached(newcomer: NewcomerResult) -> str:
     after = newcomer.reached_after
     when = "not yet" if after is None else f"after {after} of {len(newcomer.warm)} negotiations"
-    return f"warm start at the final level of the cold one, on the same footing: {when}"
+    return f"The company that started from the base plays as well as the empty one does at its end: {when}."
 
 
 def _mean(outcomes: Sequence[float]) -> str:
