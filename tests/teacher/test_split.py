@@ -74,6 +74,19 @@ def test_what_makes_no_split_is_refused(arguments: dict[str, Any], expected: str
         split_scene_ids(SCENES, **({"holdout_fraction": 0.5, "seed": 0} | arguments))
 
 
+@pytest.mark.parametrize("ids", [[1], (2.0,), [None], [b"1"], [["1"]], 1, "12"])
+def test_ids_that_are_no_texts_are_refused(ids: Any) -> None:
+    for arguments in ({"scene_ids": ids}, {"scene_ids": ["1", "2"], "validation_scene_ids": ids}):
+        with pytest.raises(InvalidInputError, match=r"expected (the id of a scene|a list of scenes), got "):
+            split_scene_ids(**arguments, holdout_fraction=0.5, seed=0)
+
+
+def test_given_scenes_may_come_once_only() -> None:
+    held_out = (scene for scene in ("d", "b"))
+    split = split_scene_ids(SCENES, holdout_fraction=0.5, seed=0, validation_scene_ids=held_out)
+    assert split == (("a", "c"), ("b", "d"))
+
+
 @given(
     st.sets(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=2),
     st.floats(0, 0.99),

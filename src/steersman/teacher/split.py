@@ -17,7 +17,7 @@ def split_scene_ids(
     *,
     holdout_fraction: float,
     seed: int,
-    validation_scene_ids: Sequence[str] | None = None,
+    validation_scene_ids: Iterable[str] | None = None,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the training and the validation scenes, each sorted.
 
@@ -27,14 +27,14 @@ def split_scene_ids(
     which other scenes there are. Raises InvalidInputError for a fraction outside [0, 1), a seed that is no integer,
     scenes to hold out that are unknown, and when no scene is left to train on.
     """
-    scenes = sorted(set(scene_ids))
+    scenes = sorted(_ids("scene_ids", scene_ids))
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise InvalidInputError(f"seed: expected an integer, got {seed!r}")
     fraction = check_finite(holdout_fraction, what="holdout_fraction")
     if not 0 <= fraction < 1:
         raise InvalidInputError(f"holdout_fraction: expected at least 0 and below 1, got {fraction:g}")
     if validation_scene_ids is not None:
-        held_out = set(_check_given(validation_scene_ids, scenes))
+        held_out = _check_given(_ids("validation_scene_ids", validation_scene_ids), scenes)
     elif len(scenes) < 2 or fraction == 0:
         held_out = set()
     else:
@@ -50,13 +50,22 @@ def _rank(seed: int, scene: str) -> str:
     return hashlib.sha256(f"{seed}:{scene}".encode()).hexdigest()
 
 
-def _check_given(given: Sequence[str], scenes: Sequence[str]) -> Sequence[str]:
-    if isinstance(given, str):
-        raise InvalidInputError(f"validation_scene_ids: expected a list of scenes, got the text {given!r}")
-    unknown = sorted(set(map(str, given)) - set(scenes))
+def _ids(what: str, given: object) -> set[str]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidInputError(f"{what}: expected a list of scenes, got {given!r}")
+    ids: set[str] = set()
+    for index, scene in enumerate(given):
+        if not isinstance(scene, str):
+            raise InvalidInputError(f"{what}[{index}]: expected the id of a scene, got {scene!r}")
+        ids.add(scene)
+    return ids
+
+
+def _check_given(given: set[str], scenes: Sequence[str]) -> set[str]:
+    unknown = sorted(given - set(scenes))
     if unknown:
         raise InvalidInputError(f"validation_scene_ids: expected scenes of the rows, got unknown {unknown}")
-    if scenes and set(given) >= set(scenes):
+    if scenes and given >= set(scenes):
         raise InvalidInputError(
             "validation_scene_ids: expected to leave a scene to train on, got all of them"
         )

@@ -230,7 +230,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, strong: int | 
     return f'<div class="wide"><table><tr>{heads}</tr>{"".join(lines)}</table></div>'
 
 
-def _figure(value: float | int | None) -> str:
+def _figure(value: float | int | None) -> str:  # noqa: PYI041 - counts are shown as counts
     return str(value) if isinstance(value, int) else _number(value)
 
 
