@@ -50,6 +50,16 @@ def test_a_policy_comes_back_as_it_was_saved(tmp_path: Path, kind: str) -> None:
     assert loaded.policy.all_values(PROBES[0]) == policy.all_values(PROBES[0])
 
 
+def test_what_was_loaded_is_shown_on_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "policy.safetensors"
+    sha256 = save(path, EVERY_KIND["ranking"]())
+    assert repr(load_checkpoint(path)).startswith(
+        "LoadedCheckpoint(policy=FixedRankingPolicy(actions=3, features=3, plays='push', declared_work_units=3, "
+        "epsilon=0.1), probe_rows=2, digest='"
+    )
+    assert sha256 in repr(load_checkpoint(path))
+
+
 def test_missing_features_may_stand_in_probe_rows(tmp_path: Path) -> None:
     path = tmp_path / "policy.safetensors"
     probes = np.array([[0.5, np.nan, 1.0]])

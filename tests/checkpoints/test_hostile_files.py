@@ -114,6 +114,32 @@ def test_files_of_other_kinds_are_refused_and_run_nothing(tmp_path: Path, name: 
     assert not mark.exists()
 
 
+@pytest.mark.parametrize(
+    "name", ["nothing", "seven bytes", "eight zeros", "text", "JSON", "pickle", "gzip", "script"]
+)
+def test_a_file_that_is_none_is_called_so(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "rows.parquet"
+    path.write_bytes(FOREIGN[name](tmp_path / "mark"))
+    with pytest.raises(InvalidCheckpointError) as caught:
+        load_checkpoint(path)
+    assert str(caught.value) == (
+        f"{path}: expected a checkpoint, and this is no .safetensors file "
+        "(a checkpoint is what `steersman fit --output` writes)"
+    )
+
+
+def test_a_file_that_was_cut_short_is_called_so(tmp_path: Path) -> None:
+    data = file_of("mlp", tmp_path)
+    size = int.from_bytes(data[:8], "little")
+    told = refuse(tmp_path / "policy.safetensors", data[:1000])
+    assert told == f"header: expected {size} bytes, and 992 are left: the file was cut short"
+
+
+def test_weights_of_another_program_are_called_so(tmp_path: Path) -> None:
+    told = refuse(tmp_path / "model.safetensors", FOREIGN["metadata of another program"](tmp_path))
+    assert told.endswith("Steersman did not write this file")
+
+
 def with_header(data: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])

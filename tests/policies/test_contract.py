@@ -13,6 +13,7 @@ from steersman.policies.checks import check_policy
 from steersman.policies.kinds import POLICY_KINDS
 from tests.house.rules import ROOT
 from tests.policies.examples import EXAMPLES
+from tests.support import fitted
 
 PAGE = ROOT / "docs" / "policies.md"
 
@@ -44,6 +45,30 @@ def test_the_policy_keeps_the_contract(make: Callable[[], Policy], observations:
     policy = make()
     counts = FOR_POLICIES_THAT_COUNT if policy.kind == "ucb_q_table" else []
     assert check_policy(policy, observations) == FOR_EVERY_POLICY + counts
+
+
+@pytest.mark.parametrize(("make", "observations"), CASES)
+def test_the_policy_is_shown_without_what_it_learned(
+    make: Callable[[], Policy],
+    observations: list[Any],  # noqa: ARG001 - the form of a case
+) -> None:
+    policy = make()
+    shown = repr(policy)
+    assert shown.startswith(type(policy).__name__)
+    assert "array" not in shown
+    assert "StateRow" not in shown
+
+
+def test_a_network_and_a_forest_are_shown_by_their_sizes() -> None:
+    assert repr(fitted.mlp()) == (
+        "ActionValuePolicy(actions=3, features=3, hidden_dim=5, activation='silu', inputs='plain', "
+        "declared_work_units=41, epsilon=0.1)"
+    )
+    # Two trees whose leaves are at most two questions away and hold three values.
+    assert repr(fitted.forest()) == (
+        "ForestPolicy(actions=3, features=3, trees=2, mode='regression', declared_work_units=10, epsilon=0.1)"
+    )
+    assert fitted.ranking().order() == ("push", "hold", "yield")
 
 
 # The page about policies

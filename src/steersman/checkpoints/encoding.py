@@ -27,6 +27,7 @@ MAX_HEADER_BYTES = 64 * 2**20
 _DTYPES = {"F32": "float32", "F64": "float64", "I32": "int32"}
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _PREFIX = 8
+_HINT = "a checkpoint is what `steersman fit --output` writes"
 
 
 def encode(payload: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> bytes:
@@ -58,9 +59,11 @@ def decode(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     is ever executed or unpickled.
     """
     size = int.from_bytes(data[:_PREFIX], "little")
-    if len(data) < _PREFIX or size > min(MAX_HEADER_BYTES, len(data) - _PREFIX):
+    if data[_PREFIX : _PREFIX + 1] != b"{" or size > MAX_HEADER_BYTES:
+        raise InvalidCheckpointError("expected a checkpoint, and this is no .safetensors file", hint=_HINT)
+    if size > len(data) - _PREFIX:
         raise InvalidCheckpointError(
-            f"header: expected at most {len(data) - _PREFIX} bytes, got a length of {size}"
+            f"header: expected {size} bytes, and {len(data) - _PREFIX} are left: the file was cut short"
         )
     header = _parse(data[_PREFIX : _PREFIX + size], "header")
     metadata = header.pop("__metadata__", None)
@@ -69,7 +72,10 @@ def decode(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         or set(metadata) != {METADATA_KEY}
         or not isinstance(metadata[METADATA_KEY], str)
     ):
-        raise InvalidCheckpointError(f"header: expected one metadata entry, {METADATA_KEY!r}")
+        raise InvalidCheckpointError(
+            f"header: expected one metadata entry, {METADATA_KEY!r}: Steersman did not write this file",
+            hint=_HINT,
+        )
     payload = _parse(metadata[METADATA_KEY].encode("utf-8", "surrogatepass"), "payload")
     body = memoryview(data)[_PREFIX + size :]
     tensors = {name: _tensor(name, item, body) for name, item in header.items()}

@@ -7,7 +7,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +63,8 @@ class LoadedCheckpoint:
     """A policy that was checked in every respect, and what its file says of it."""
 
     policy: FittedPolicy
-    binding: Mapping[str, Any]
-    provenance: Mapping[str, Any]
+    binding: Mapping[str, Any] = field(repr=False)
+    provenance: Mapping[str, Any] = field(repr=False)
     probe_rows: int  # how many were replayed
     digest: str  # SHA-256 over everything else in the file
     sha256: str  # of the whole file
@@ -121,7 +121,7 @@ def load_checkpoint(path: Path, *, expected_binding: Mapping[str, Any] | None = 
     try:
         loaded = _load(data)
     except InvalidCheckpointError as error:
-        raise InvalidCheckpointError(error.message, where=str(path)) from error
+        raise InvalidCheckpointError(error.message, where=str(path), hint=error.hint) from error
     lines = binding_mismatches(expected_binding or {}, loaded.binding)
     if lines:
         raise BindingMismatchError("made for something else: " + "; ".join(lines), where=str(path))

@@ -35,7 +35,7 @@ class Layers:
         return self.hidden_weight, self.hidden_bias, self.output_weight, self.output_bias
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ActionValuePolicy(FittedPolicy):
     """Features, normalised -> one hidden layer with SiLU -> one value per action.
 

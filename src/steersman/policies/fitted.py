@@ -48,7 +48,7 @@ class ActionChoice(Choice):
     action: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FittedPolicy(ABC):
     """A policy over feature vectors whose numbers were fitted to teacher rows.
 
@@ -64,6 +64,12 @@ class FittedPolicy(ABC):
 
     kind: ClassVar[str]
 
+    def __repr__(self) -> str:
+        """Return the sizes on one line; the fitted numbers would fill pages."""
+        sizes = {"actions": len(self.catalogue), "features": len(self.schema), **self.traits()}
+        shown = ", ".join(f"{name}={value!r}" for name, value in sizes.items())
+        return f"{type(self).__name__}({shown}, epsilon={self.epsilon!r})"
+
     @property
     @abstractmethod
     def declared_work_units(self) -> int:
@@ -72,6 +78,10 @@ class FittedPolicy(ABC):
     @abstractmethod
     def config(self) -> dict[str, Any]:
         """Return what the tensors do not say, as JSON."""
+
+    def traits(self) -> dict[str, Any]:
+        """Return what tells the policy from others of its class at a glance."""
+        return self.config()
 
     def normalisation(self) -> dict[str, Any]:
         """Return how features become inputs, naming the tensors that it takes, as JSON."""

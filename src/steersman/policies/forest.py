@@ -75,7 +75,7 @@ class Trees:
         return depth
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ForestPolicy(FittedPolicy):
     """Mean of many trees: regression to one value per action, or a vote on each pair of actions.
 
@@ -157,6 +157,10 @@ class ForestPolicy(FittedPolicy):
     def config(self) -> dict[str, Any]:
         """Return the mode and the work of one decision."""
         return {"mode": self.mode, "declared_work_units": self.declared_work_units}
+
+    def traits(self) -> dict[str, Any]:
+        """Return the number of trees and the config."""
+        return {"trees": len(self.trees.roots), **self.config()}
 
     def normalisation(self) -> dict[str, Any]:
         """Return how features become inputs, as JSON."""

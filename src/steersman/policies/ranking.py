@@ -17,7 +17,7 @@ from steersman.policies.inputs import read_epsilon
 __all__ = ["FixedRankingPolicy"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FixedRankingPolicy(FittedPolicy):
     """One value per action, the same whatever the features are.
 
@@ -41,6 +41,14 @@ class FixedRankingPolicy(FittedPolicy):
     def config(self) -> dict[str, Any]:
         """Return the work of one decision."""
         return {"declared_work_units": self.declared_work_units}
+
+    def order(self) -> tuple[str, ...]:
+        """Return the actions, the one that is played first in front; ties go to catalogue order: [A]."""
+        return tuple(self.catalogue.ids[position] for position in np.argsort(-self.values, kind="stable"))
+
+    def traits(self) -> dict[str, Any]:
+        """Return the action that is played wherever it is feasible, and the config."""
+        return {"plays": self.order()[0], **self.config()}
 
     def tensors(self) -> Tensors:
         """Return the values by name."""

@@ -68,7 +68,7 @@ class UCBQTablePolicy:
 
     catalogue: ActionCatalogue
     settings: PolicySettings = field(default_factory=PolicySettings)
-    table: QTable = field(default_factory=QTable)
+    table: QTable = field(default_factory=QTable, repr=False)  # it would fill pages
 
     kind: ClassVar[str] = "ucb_q_table"
 
