@@ -29,7 +29,7 @@ def test_sixty_kills_under_four_callers(store_url: str, deployed: Deploy) -> Non
     anyhow = KILLS - len(deaths)
     deaths += [Death(heard=random.randint(1, 8), moment=random.uniform(0, 0.01)) for _ in range(anyhow)]
     random.shuffle(deaths)
-    plans = [make_plan(f"caller{i}", SEED, 260) for i in range(CALLERS)]
+    plans = [make_plan(f"caller{i}", SEED, 350) for i in range(CALLERS)]
     server = deployment.server()
     callers = Callers([(server.port, plan) for plan in plans], deployment.key)
     looked = die(server, callers, deaths, store_url)
