@@ -5,17 +5,19 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import inspect
+import json
 import re
 import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from steersman import errors
 from steersman.errors import SteersmanError
 from steersman.settings import Settings
 
-__all__ = ["commands_page", "errors_page", "main", "pages", "settings_page", "stale"]
+__all__ = ["api_page", "commands_page", "errors_page", "main", "pages", "settings_page", "stale"]
 
 DOCS = Path(__file__).parent
 NOTE = "<!-- Made by `make docs` from the code; changes belong there. -->\n"
@@ -67,11 +69,47 @@ def commands_page() -> str:
     return f"{title}\n\n{NOTE}{rest}"
 
 
+def api_page() -> str:
+    """Return the page of the service's routes: a heading for each, in the order of its description."""
+    from steersman.service.rest import build_rest
+
+    document = build_rest().openapi()
+    parts = [
+        "# API\n",
+        NOTE,
+        "Every route of the service, by what it is for. The same, with the schema of every body, is at",
+        "`/openapi.json` of a running service; how it behaves is told in [the service](service.md). A key needs the",
+        "scope that stands with a route; `open` needs none. An operator's key has every scope, and names the tenant.",
+        "Errors are [problem documents](service.md#errors).\n",
+    ]
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            parts += [f"## {method.upper()} {path}\n", *_route_parts(operation)]
+    return "\n".join(parts)
+
+
+def _route_parts(operation: dict[str, Any]) -> list[str]:
+    parts = [
+        f"{operation.get('description') or operation['summary']}\n",
+        f"Scope: `{operation['x-scope']}`.\n",
+    ]
+    queries = [item for item in operation.get("parameters", ()) if item["in"] == "query"]
+    if queries:
+        parts += [f"- `{item['name']}`: {_as_sentence(item['description']).strip()}" for item in queries] + [
+            ""
+        ]
+    for body in operation.get("requestBody", {}).get("content", {}).values():
+        parts.append(f"```json\n{json.dumps(body['example'])}\n```\n")
+    return parts
+
+
 def pages() -> dict[str, str]:
     """Return the text of each generated page by its file name."""
     made = {"errors.md": errors_page(), "settings.md": settings_page()}
     if importlib.util.find_spec("steersman.cli"):
         made["cli.md"] = commands_page()
+    if importlib.util.find_spec("steersman.service"):
+        made["api.md"] = api_page()
     return made
 
 

@@ -18,7 +18,16 @@ from steersman.usecases.tenants import change_tenant
 from steersman.usecases.versions import activate, freeze, roll_back
 from steersman.usecases.void import void
 
-__all__ = ["router"]
+__all__ = [
+    "patch_tenant",
+    "post_activate",
+    "post_expire",
+    "post_freeze",
+    "post_refresh",
+    "post_roll_back",
+    "post_void",
+    "router",
+]
 
 router = APIRouter(tags=["changing"])
 

@@ -14,7 +14,13 @@ from steersman.service.problems import HttpRefusalError
 from steersman.service.routes.calls import answer
 from steersman.service.routes.operations import PROBLEM_RESPONSE, json_content
 
-__all__ = ["router"]
+__all__ = [
+    "get_document",
+    "get_health",
+    "get_metrics",
+    "get_ready",
+    "router",
+]
 
 router = APIRouter(tags=["open"])
 

@@ -29,7 +29,24 @@ from steersman.usecases.tenants import (
     show_tenant,
 )
 
-__all__ = ["router"]
+__all__ = [
+    "delete_key",
+    "delete_tenant",
+    "get_bases",
+    "get_keys",
+    "get_one_tenant",
+    "get_operator_keys",
+    "get_tenants",
+    "patch_one_tenant",
+    "post_base",
+    "post_build",
+    "post_key",
+    "post_operator_key",
+    "post_retire",
+    "post_rotate",
+    "post_tenant",
+    "router",
+]
 
 router = APIRouter(tags=["operating"])
 

@@ -24,7 +24,22 @@ from steersman.usecases.tenants import audit_trail, show_tenant
 from steersman.usecases.verify import verify
 from steersman.usecases.versions import VersionDetail, list_versions, show_version
 
-__all__ = ["Catalogue", "router"]
+__all__ = [
+    "Catalogue",
+    "get_audit",
+    "get_catalogue",
+    "get_cells",
+    "get_decision",
+    "get_decisions",
+    "get_doctor",
+    "get_episode",
+    "get_episodes",
+    "get_tenant",
+    "get_version",
+    "get_versions",
+    "post_verify",
+    "router",
+]
 
 router = APIRouter(tags=["reading"])
 
