@@ -6,10 +6,12 @@ import json
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import httpx
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -118,3 +120,25 @@ def test_another_content_under_an_id_is_refused(company: Caller) -> None:
     company.post("/v1/episodes/e/close", {"outcome": 0.5})
     problem("/v1/episodes/e/close", {})
     assert json.loads(company.get("/v1/episodes").text)["items"][0]["closed"]["outcome"] == 0.5
+
+
+def test_an_archived_decision_is_answered_as_before_and_takes_no_reward(
+    server: Server, company: Caller, tmp_path: Path
+) -> None:
+    pytest.importorskip("pyarrow")
+    asked = {
+        "state": 0,
+        "decision_id": "d",
+        "metadata": {"n": [1, 1.0]},
+        "feasible": ["trade"],
+        "reasons": {"hold": "no"},
+    }
+    first = company.post("/v1/decide", asked)
+    company.post("/v1/reward", {"decision_id": "d", "value": 0.5})
+    archived = server.library.archive(company.tenant or "", older_than=0.0, output=tmp_path)
+    assert archived.decisions == 1
+    assert company.post("/v1/decide", asked).content == first.content
+    assert company.post("/v1/decide", asked | {"state": 1}).json()["code"] == "id-reused"
+    for path, body in (("/v1/reward", {"decision_id": "d", "value": 0.5}), ("/v1/decisions/d/void", {})):
+        late = company.post(path, body)
+        assert (late.status_code, late.json()["code"]) == (410, "archived"), late.text

@@ -16,6 +16,7 @@ from steersman.settings import Settings
 __all__ = ["App", "create_app"]
 
 _MOST_UNHURRIED = 64  # requests under way that are not hot
+_GONE = 499  # what is counted when a request was given up before it had an answer
 _ALWAYS = (b"/healthz", b"/readyz", b"/metrics")
 
 
@@ -53,16 +54,19 @@ class App:
     async def _answer_hot(
         self, route: HotRoute, exchange: Exchange, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        status, headers = 200, [JSON_TYPE]
+        status, headers = _GONE, [JSON_TYPE]
         try:
-            body = await route.answer(exchange, scope, receive)
-        except Exception as error:  # noqa: BLE001  (every error is an answer)
-            status, headers, body = exchange.refusal(error)
-        await _send(send, exchange, status, headers, body)
-        exchange.finish(route.path, status, hot=True)
+            try:
+                body = await route.answer(exchange, scope, receive)
+                status = 200
+            except Exception as error:  # noqa: BLE001  (every error is an answer)
+                status, headers, body = exchange.refusal(error)
+            await _send(send, exchange, status, headers, body)
+        finally:
+            exchange.finish(route.path, status, hot=True)
 
     async def _answer_rest(self, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
-        status = 500
+        status = _GONE
         raw: bytes = scope["raw_path"]
 
         async def send_named(message: Message) -> None:

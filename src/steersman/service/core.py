@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from anyio import to_thread
+
 from steersman.errors import StoreError
 from steersman.service.access import Keyring
 from steersman.service.gather import Committer, Gatherer, InlineCommitter, ThreadCommitter
@@ -45,6 +47,8 @@ class Service:
         self.decides = self._gatherer("decide", decide_many, shared or self._committer(loop))
         self.rewards = self._gatherer("reward", reward_many, shared or self._committer(loop))
         self.closes = self._gatherer("close", close_many, shared or self._committer(loop))
+        # Use cases that are not hot run in these threads, and leave connections to those that are.
+        to_thread.current_default_thread_limiter().total_tokens = max(1, settings.pool_size // 2)
         self._noting = loop.create_task(self._note_uses())
 
     async def problems(self) -> list[str]:

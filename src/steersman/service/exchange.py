@@ -86,8 +86,6 @@ class Exchange:
             self.access.limits.leave()
         seconds = time.monotonic() - self.started
         self.service.metrics.answered(route, status, seconds)
-        if hot and status < 400 and self.service.settings.log_requests != "all":
-            return
         self.service.log.request(
             route=route,
             status=status,
