@@ -48,6 +48,10 @@ _TABLES = text(
     "ORDER BY p.polname) AS policies FROM pg_class c WHERE c.relname = ANY(:tables) "
     "AND c.relnamespace = current_schema()::regnamespace ORDER BY c.relname"
 )
+_PRIVILEGES = text(
+    "SELECT t, p, has_table_privilege(t, p) FROM unnest(CAST(:tables AS text[])) AS t "
+    "CROSS JOIN unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS p ORDER BY t, p"
+)
 
 
 def grant_serving(connection: Connection, role: str) -> None:
@@ -122,12 +126,9 @@ def _unheld(connection: Connection) -> Iterator[str]:
 
 
 def _privilege_problems(connection: Connection, role: str) -> Iterator[str]:
-    allowed = text("SELECT has_table_privilege(:table, :privilege)")
     needed = {**_SERVING, **_SCHEMA}
-    for table in {**_OPERATOR, **_SCHEMA}:
-        for privilege in ("SELECT", "INSERT", "UPDATE", "DELETE"):
-            may = connection.execute(allowed, {"table": table, "privilege": privilege}).scalar_one()
-            if table not in needed and may:
-                yield f"role {role!r} may {privilege} the table {table}"
-            if privilege in needed.get(table, "") and not may:
-                yield f"role {role!r} may not {privilege} the table {table}: run steersman db grant"
+    for table, privilege, may in connection.execute(_PRIVILEGES, {"tables": [*{**_OPERATOR, **_SCHEMA}]}):
+        if table not in needed and may:
+            yield f"role {role!r} may {privilege} the table {table}"
+        if privilege in needed.get(table, "") and not may:
+            yield f"role {role!r} may not {privilege} the table {table}: run steersman db grant"
