@@ -6,8 +6,8 @@ import hashlib
 import math
 
 import pytest
-from steersman.domain.answers import ExplainedAction, Explanation
 
+from steersman.domain.answers import ExplainedAction, Explanation
 from steersman.errors import NotFoundError
 from steersman.library import Steersman
 from steersman.usecases.explain import explain, list_decisions
