@@ -22,7 +22,7 @@ from steersman.store.hot.postgres import PostgresStatements
 __all__ = ["DEFECTS", "plant"]
 
 _HELD_BACK = 0.3  # seconds
-_OF_TENANT = re.compile(r'decisions\.tenant = (\?|%\(tenant_1\)s(::\w+)?( COLLATE "C")?)')
+_OF_TENANT = re.compile(r'\bdecisions\.tenant = (\?|%\(tenant_1\)s(::\w+)?( COLLATE "C")?)')
 
 
 def plant(defect: str) -> None:
