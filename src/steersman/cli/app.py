@@ -26,6 +26,7 @@ from steersman.cli import (
     tenants,
     versions,
 )
+from steersman.console.terminal import write_error
 from steersman.errors import InvalidInputError, SteersmanError
 
 __all__ = ["app", "main", "root"]
@@ -131,7 +132,7 @@ def _tell(
         typer.echo(json.dumps(body), err=True)
     else:
         shown = text or (f"{message} ({hint})" if hint else message)
-        typer.secho(f"{kind}: {shown}", fg=typer.colors.RED, err=True)
+        write_error(f"{kind}: {shown}")
 
 
 def _let_go_of_output() -> None:

@@ -16,6 +16,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from steersman.console.plain import plain
+from steersman.console.terminal import UntrustingConsole
 from steersman.domain.settings import TenantSpec
 from steersman.domain.states import State
 from steersman.errors import InvalidInputError, SteersmanError
@@ -49,9 +50,9 @@ MOST = 1_000_000_000
 
 _DEEPEST = 64  # levels of the JSON that an option takes
 
-# A pipe or a file has no width of its own. What callers wrote is never read as markup.
-_OUT = Console(width=None if Console().is_terminal else 140, markup=False, emoji=False)
-_ERR = Console(stderr=True, markup=False, emoji=False)
+# A pipe or a file has no width of its own.
+_OUT = UntrustingConsole(width=None if Console().is_terminal else 140)
+_ERR = UntrustingConsole(stderr=True)
 
 
 def actor() -> str:

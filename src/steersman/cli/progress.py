@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from steersman.console.terminal import UntrustingConsole
 
 __all__ = ["Move", "watching"]
 
@@ -27,7 +28,7 @@ class Move(Protocol):
 @contextmanager
 def watching(*, quiet: bool) -> Iterator[Move]:
     """Yield a function that moves a bar on the standard error; there is no bar where that is no terminal."""
-    console = Console(stderr=True, markup=False, emoji=False)
+    console = UntrustingConsole(stderr=True)
     texts = [TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in ("share", "loss", "rate")]
     columns = (
         TextColumn("{task.description}", markup=False),
