@@ -7,7 +7,7 @@ decision.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +16,14 @@ from sqlalchemy import (
     BigInteger,
     Column,
     Connection,
+    Delete,
     Double,
     Integer,
     LargeBinary,
+    Table,
     and_,
     bindparam,
+    column,
     delete,
     exists,
     insert,
@@ -28,6 +31,7 @@ from sqlalchemy import (
     select,
     tuple_,
     update,
+    values,
 )
 
 from steersman.domain.records import CellKey
@@ -49,18 +53,18 @@ __all__ = [
     "list_files",
     "move_decisions",
     "next_episodes",
-    "pack_checkpoint",
-    "read_checkpoint",
+    "read_checkpoints",
     "rewards_of",
     "row_of_stub",
     "set_archived_before",
     "stub_of_row",
-    "write_checkpoint",
+    "write_checkpoints",
 ]
 
 _AT = {name: index for index, name in enumerate(DECISIONS)}
 _ANSWER = slice(_AT["version"], _AT["fingerprint"])
 _PAGE = 500
+_CELL = ("version", "state", "action")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,55 +202,63 @@ def archivable_steps(
             yield tuple(row[:-1]), bool(row[-1])
 
 
-def delete_steps(connection: Connection, tenant: str, rows: Sequence[Row]) -> None:
-    """Delete learning steps, given by their rows."""
+def delete_steps(connection: Connection, tenant: str, upto: Mapping[CellKey, int]) -> None:
+    """Delete the learning steps of cells up to a number."""
     step = tables.learning_steps.c
-    key = ("version", "state", "action", "number")
-    statement = delete(tables.learning_steps).where(
-        step.tenant == tenant, *(step[name] == bindparam(f"of_{name}") for name in key)
-    )
-    connection.execute(statement, [{f"of_{name}": row[i] for i, name in enumerate(key, 1)} for row in rows])
+    statement = _deletion_by_cell(tables.learning_steps, tenant).where(step.number <= bindparam("upto"))
+    connection.execute(statement, [_of_cell(key) | {"upto": number} for key, number in upto.items()])
 
 
-def read_checkpoint(connection: Connection, tenant: str, key: CellKey) -> CellState | None:
-    """Return the checkpoint of a cell, or where it has none what its version opened with; None for neither."""
-    found = connection.execute(_of_cell(tables.cell_checkpoints, tenant, key)).first()
-    if found is not None:
-        return CellState(found.q, found.visits, found.updates, found.borrowed, found.steps)
-    found = connection.execute(_of_cell(tables.opening_cells, tenant, key)).first()
-    return None if found is None else CellState(found.q, found.visits, found.updates, found.borrowed, 0)
+def read_checkpoints(
+    connection: Connection, tenant: str, keys: Collection[CellKey]
+) -> dict[CellKey, CellState]:
+    """Return the checkpoints of cells, of those without one what their versions opened with, where that has a row."""
+    found: dict[CellKey, CellState] = {}
+    for table in (tables.opening_cells, tables.cell_checkpoints):
+        for part in _parted(sorted(keys)):
+            # A list of tuples to be in would be planned as so many conditions.
+            wanted = values(*(column(name, table.c[name].type) for name in _CELL), name="wanted")
+            named = wanted.data([_parts(key) for key in part]).cte("wanted")
+            same = and_(table.c.tenant == tenant, *(table.c[name] == named.c[name] for name in _CELL))
+            for row in connection.execute(select(table).join(named, same)):
+                key = CellKey(row.version, row.state, row.action)
+                steps = row.steps if table is tables.cell_checkpoints else 0
+                found[key] = CellState(row.q, row.visits, row.updates, row.borrowed, steps)
+    return found
 
 
-def _of_cell(table: Any, tenant: str, key: CellKey) -> Any:
-    cell = (
-        table.c.tenant == tenant,
-        table.c.version == key.version,
-        table.c.state == key.state,
-        table.c.action == key.action,
-    )
-    return select(table).where(*cell)
-
-
-def pack_checkpoint(tenant: str, key: CellKey, cell: CellState) -> Row:
-    """Return the sealed row of a checkpoint."""
-    numbers = (cell.q, cell.visits, cell.updates, cell.borrowed, cell.steps)
-    columns = (tenant, key.version, key.state, key.action, *numbers)
-    return (*columns, seal(columns))
-
-
-def write_checkpoint(connection: Connection, tenant: str, key: CellKey, cell: CellState) -> None:
-    """Insert or replace the checkpoint of a cell, whose tenant is locked."""
+def write_checkpoints(connection: Connection, tenant: str, cells: Mapping[CellKey, CellState]) -> None:
+    """Insert or replace the checkpoints of cells, whose tenant is locked."""
     table = tables.cell_checkpoints
-    old = (
-        table.c[name] == value
-        for name, value in zip(("version", "state", "action"), _parts(key), strict=True)
-    )
-    connection.execute(delete(table).where(table.c.tenant == tenant, *old))
-    connection.execute(insert(table).values(pack_checkpoint(tenant, key, cell)))
+    connection.execute(_deletion_by_cell(table, tenant), [_of_cell(key) for key in cells])
+    names = table.columns.keys()
+    rows = [dict(zip(names, _pack(tenant, key, cell), strict=True)) for key, cell in cells.items()]
+    connection.execute(insert(table), rows)
+
+
+def _deletion_by_cell(table: Table, tenant: str) -> Delete:
+    cell = (table.c[name] == bindparam(f"of_{name}") for name in _CELL)
+    return delete(table).where(table.c.tenant == tenant, *cell)
+
+
+def _of_cell(key: CellKey) -> dict[str, Any]:
+    return {f"of_{name}": part for name, part in zip(_CELL, _parts(key), strict=True)}
+
+
+def _pack(tenant: str, key: CellKey, cell: CellState) -> Row:
+    numbers = (cell.q, cell.visits, cell.updates, cell.borrowed, cell.steps)
+    columns = (tenant, *_parts(key), *numbers)
+    return (*columns, seal(columns))
 
 
 def _parts(key: CellKey) -> tuple[int, int, str]:
     return key.version, key.state, key.action
+
+
+def _parted(keys: list[CellKey]) -> Iterator[list[CellKey]]:
+    """Yield lists that are short enough for one statement."""
+    for start in range(0, len(keys), _PAGE):
+        yield keys[start : start + _PAGE]
 
 
 def insert_file(

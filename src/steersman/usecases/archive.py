@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -15,6 +15,7 @@ import uuid_utils
 
 from steersman.domain.identifiers import check_finite, check_name
 from steersman.domain.records import CellKey
+from steersman.domain.settings import PolicySettings
 from steersman.errors import InvalidInputError, MissingExtraError, StoreCorruptError
 from steersman.files import new_file
 from steersman.store import archive as stored
@@ -83,6 +84,7 @@ class _Run:
         self._before = before
         self._folder = folder
         self._run_id = run_id
+        self._known: dict[int, PolicySettings] = {}
 
     def move_decisions(self) -> None:
         for move in (self._move_alone, self._move_episodes):
@@ -152,62 +154,68 @@ class _Run:
             visits[CellKey(row[_AT["version"]], row[_AT["state"]], action)] += 1
             if row[_AT["status"]] == "void":
                 visits[CellKey(row[_AT["void_version"]], row[_AT["void_state"]], action)] -= 1
-        for key, count in sorted(visits.items()):
-            cell = self._checkpoint(connection, key)
-            cell.visits += count
-            stored.write_checkpoint(connection, self._tenant, key, cell)
+        cells = self._checkpoints(connection, visits)
+        for key, count in visits.items():
+            cells[key].visits += count
+        stored.write_checkpoints(connection, self._tenant, cells)
 
     def _move_steps(self, connection: Connection, after: CellKey | None) -> tuple[CellKey | None, bool]:
         """Move some steps; return the last cell that is done with, and whether there may be more."""
         tenants.get_tenant(connection, self._tenant, lock=True)
-        gone: list[Row] = []
-        steps = stored.archivable_steps(connection, self._tenant, after=after)
+        gone: dict[CellKey, list[Row]] = {}
+        count = 0
         full = False
+        steps = stored.archivable_steps(connection, self._tenant, after=after)
         for place, items in groupby(steps, key=lambda item: item[0][1:4]):
             key = CellKey(*place)
-            mine: list[Row] = []
             for row, archived in items:
-                full = len(gone) + len(mine) == _STEP_BATCH
+                full = count == _STEP_BATCH
                 if full or not archived:
                     break
-                mine.append(row)
-            if mine:
-                self._fold(connection, key, mine)
-                gone += mine
+                gone.setdefault(key, []).append(row)
+                count += 1
             if full:
                 break
             after = key
         steps.close()
         if gone:
-            self._write(connection, {"learning_steps": gone})
-            stored.delete_steps(connection, self._tenant, gone)
+            cells = self._checkpoints(connection, gone)
+            for key, rows in gone.items():
+                cells[key] = self._fold(connection, key, cells[key], rows)
+            self._write(connection, {"learning_steps": [row for rows in gone.values() for row in rows]})
+            stored.write_checkpoints(connection, self._tenant, cells)
+            stored.delete_steps(connection, self._tenant, {key: cell.steps for key, cell in cells.items()})
         return after, full
 
-    def _fold(self, connection: Connection, key: CellKey, rows: Sequence[Row]) -> None:
-        """Take the checkpoint of a cell over steps; raise StoreCorruptError where they do not go on from it."""
-        cell = self._checkpoint(connection, key)
-        settings = versions.get_version(connection, self._tenant, key.version).settings
+    def _fold(self, connection: Connection, key: CellKey, cell: CellState, rows: Sequence[Row]) -> CellState:
+        """Return a cell after its next steps; raise StoreCorruptError where they do not go on from it."""
+        alpha = self._settings(connection, key.version).alpha
         fold = Fold(cell.q, cell.visits, cell.updates, cell.borrowed, cell.steps)
         for row in rows:
             step = step_of(row)
             # Which discounts may have been used is for `verify` to know.
-            wrong = list(fold_step(fold, step, settings.alpha, frozenset([step.discount])))
+            wrong = list(fold_step(fold, step, alpha, frozenset([step.discount])))
             if wrong:
                 raise StoreCorruptError(
                     f"step {step.number} of version {key.version}, state {key.state}, action {key.action!r} of "
                     f"tenant {self._tenant!r} is not what the steps before it lead to: {wrong[0][0]}",
                     hint=f"run: steersman verify {self._tenant}",
                 )
-        after = CellState(fold.q, fold.visits, fold.updates, fold.borrowed, fold.steps)
-        stored.write_checkpoint(connection, self._tenant, key, after)
+        return CellState(fold.q, fold.visits, fold.updates, fold.borrowed, fold.steps)
 
-    def _checkpoint(self, connection: Connection, key: CellKey) -> CellState:
-        found = stored.read_checkpoint(connection, self._tenant, key)
-        if found is not None:
-            return found
-        settings = versions.get_version(connection, self._tenant, key.version).settings
-        fold = opening_fold(settings, key.action)
-        return CellState(fold.q, fold.visits, fold.updates, fold.borrowed, 0)
+    def _checkpoints(self, connection: Connection, keys: Collection[CellKey]) -> dict[CellKey, CellState]:
+        """Return the cells as what was archived before left them."""
+        found = stored.read_checkpoints(connection, self._tenant, keys)
+        for key in keys:
+            if key not in found:
+                fold = opening_fold(self._settings(connection, key.version), key.action)
+                found[key] = CellState(fold.q, fold.visits, fold.updates, fold.borrowed, 0)
+        return found
+
+    def _settings(self, connection: Connection, version: int) -> PolicySettings:
+        if version not in self._known:
+            self._known[version] = versions.get_version(connection, self._tenant, version).settings
+        return self._known[version]
 
     def _write(self, connection: Connection, rows: dict[str, Sequence[Row]]) -> None:
         """Write a file for each table that has rows, and record it; a try of its own has files of its own."""
