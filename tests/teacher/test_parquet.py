@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steersman.errors import InvalidRowError
+from steersman.errors import InvalidInputError, InvalidRowError
 from steersman.teacher.dataset import load_teacher_dataset, load_teacher_rows
 from steersman.teacher.merging import convert_rows
 from steersman.teacher.rows import FIELDS, parse_teacher_row
@@ -206,6 +206,21 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
         with pytest.raises(InvalidRowError, match="expected a Parquet file that can be read") as caught:
             load_teacher_dataset(path)
         assert caught.value.where == str(path)
+
+
+def test_no_flipped_bit_changes_a_row(tmp_path: Path) -> None:
+    rows = [make_row(number) | {"row_id": str(number)} for number in range(20)]
+    path = tmp_path / "rows.parquet"
+    convert_rows(write_rows(tmp_path / "lines" / "rows.jsonl", rows), path)
+    whole, original = path.read_bytes(), load_teacher_dataset(path).dataset_hash
+    refused = 0
+    for place in range(0, len(whole), max(1, len(whole) // 200)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        try:
+            assert load_teacher_dataset(path).dataset_hash == original, place
+        except (InvalidRowError, InvalidInputError):
+            refused += 1
+    assert refused > 100
 
 
 def test_an_empty_table_has_no_rows(tmp_path: Path) -> None:

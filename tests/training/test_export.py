@@ -53,6 +53,16 @@ def test_the_torch_module_takes_missing_features() -> None:
     np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
 
 
+def test_what_is_missing_and_must_not_be_makes_no_value() -> None:
+    features = np.array([[0.5, -1.0, np.nan], [0.5, -1.0, 0.0]], dtype=np.float32)
+    policy = mlp(NULLABLE_SCHEMA)
+    assert policy.scaling.nullable.tolist() == [1]
+    with torch.no_grad():
+        values = to_torch(policy)(torch.from_numpy(features)).numpy()
+    assert np.isnan(values[0]).all()
+    assert np.isfinite(values[1]).all()
+
+
 def test_the_onnx_model_agrees_to_a_millionth(tmp_path: Path) -> None:
     pytest.importorskip("onnx")
     runtime = pytest.importorskip("onnxruntime")

@@ -7,6 +7,7 @@ Control input and provenance, whose keys differ from row to row, are columns of 
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -34,6 +35,8 @@ _TEXTS = ("schema_version", "row_id", "episode_id", "scene_id", "split_id", "con
 _COUNTS = ("prefix_step", "prefix_frame_id", "horizon_used")
 _NUMBERS = ("features", "losses", "advantages", "costs")
 _DOCUMENTS = ("control_input", "provenance")
+_FINGERPRINTS = b"steersman.fingerprints"
+"""The metadata of our own files under which a digest over the fingerprints of all rows stands, in order."""
 _BATCH = 1024  # rows decoded together
 _ROW_GROUP = 16_384  # rows
 
@@ -58,9 +61,17 @@ def row_schema_of(path: Path) -> str | None:
 
 def row_count_of(path: Path) -> int:
     """Return how many rows `path` says that it has; raise InvalidRowError for a file that is no Parquet."""
+    return int(_footer_of(path).num_rows)
+
+
+def _metadata_of(path: Path) -> dict[bytes, bytes]:
+    return _footer_of(path).metadata or {}
+
+
+def _footer_of(path: Path) -> Any:
     pa, pq = load_pyarrow()
     try:
-        return int(pq.read_metadata(path).num_rows)
+        return pq.read_metadata(path)
     except (pa.ArrowException, OSError) as error:
         raise _unreadable(path, error) from error
 
@@ -70,9 +81,10 @@ def read_parquet(path: Path, checker: RowChecker) -> Iterator[list[NumberedRow]]
 
     A file may lack `exact_numbers`; integer columns then give integers and float columns floats.
     Raises InvalidRowError for a file that is no Parquet, for columns that are missing, unexpected or of
-    another type, and at `path:row` for a row that is not valid.
+    another type, at `path:row` for a row that is not valid, and after the last row when these are not the rows
+    that we wrote: page checksums leave out what stands between the pages.
     """
-    number = 1
+    number, digest = 1, hashlib.sha256()
     for batch in _batches(path, None, _BATCH):
         bodies = list(_bodies(batch, path, number))
         rows = checker.try_bodies(bodies)
@@ -82,21 +94,30 @@ def read_parquet(path: Path, checker: RowChecker) -> Iterator[list[NumberedRow]]
             ]
         yield list(enumerate(rows, number))
         number += len(rows)
+        digest.update(b"".join(row.digest for row in rows))
+    recorded = _metadata_of(path).get(_FINGERPRINTS)
+    if recorded not in (None, digest.hexdigest().encode()):
+        raise InvalidRowError(
+            "expected the rows that were written, got others: the file is damaged", where=str(path)
+        )
 
 
 def write_parquet(rows: Iterable[CheckedRow], path: Path) -> int:
     """Write `rows` to the new file `path` and return their number."""
     pa, pq = load_pyarrow()
     schema = _schema(pa)
-    count = 0
+    count, digest = 0, hashlib.sha256()
     texts = [*_TEXTS, "actions.list.element", EXACT_NUMBERS]
-    with pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=texts) as writer:
+    options = {"compression": "zstd", "use_dictionary": texts, "write_page_checksum": True}
+    with pq.ParquetWriter(path, schema, **options) as writer:
         remaining = iter(rows)
         while group := list(itertools.islice(remaining, _ROW_GROUP)):
             columns = _columns(group)
             arrays = [pa.array(columns[field.name], type=field.type) for field in schema]
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
             count += len(group)
+            digest.update(b"".join(row.digest for row in group))
+        writer.add_key_value_metadata({_FINGERPRINTS: digest.hexdigest()})
     return count
 
 
@@ -161,7 +182,7 @@ def _as_floats(values: list[Any]) -> list[Any]:
 def _batches(path: Path, columns: list[str] | None, size: int) -> Iterator[Any]:
     pa, pq = load_pyarrow()
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
             _check_columns(pa, file.schema_arrow, str(path))
             yield from file.iter_batches(size, columns=columns, use_threads=False)
     except (pa.ArrowException, OSError) as error:

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from steersman.errors import InvalidInputError, MissingExtraError, OutputExistsError
+from steersman.errors import InvalidInputError, MissingExtraError
+from steersman.files import check_absent, new_file
 from steersman.policies.action_value import ActionValuePolicy
 from steersman.policies.ranks import RankScores
 from steersman.training.mlp import MlpNetwork
@@ -23,7 +24,8 @@ _IR_VERSION = 8
 class TorchPolicy(nn.Module):
     """The network with its normalisation as buffers: features [n, D] -> values [n, A], float32.
 
-    A missing nullable feature is NaN.
+    A missing nullable feature is NaN. NaN anywhere else makes the values NaN: a module cannot refuse, as a policy
+    does.
     """
 
     mean: Tensor  # [D]
@@ -42,11 +44,13 @@ class TorchPolicy(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Return one value per action: [n, D] -> [n, A]."""
-        missing = torch.isnan(features)
-        parts = [torch.where(missing, 0.0, (features - self.mean) / self.scale)]
+        missing = torch.isnan(features[:, self.nullable])
+        normalised = (features - self.mean) / self.scale
+        normalised[:, self.nullable] = torch.where(missing, 0.0, normalised[:, self.nullable])
+        parts = [normalised]
         if self.ranks is not None:
             parts.append(self.ranks(features))
-        parts.append(missing[:, self.nullable].to(features.dtype))
+        parts.append(missing.to(features.dtype))
         values: Tensor = self.network(torch.cat(parts, dim=1))
         return values
 
@@ -81,8 +85,8 @@ def to_torch(policy: ActionValuePolicy) -> TorchPolicy:
 def export_onnx(policy: ActionValuePolicy, path: Path) -> None:
     """Write `policy` as an ONNX model: input `features` [n, D] float32, output `values` [n, A] float32.
 
-    Raises InvalidInputError for a policy with nullable features or ranked inputs, OutputExistsError,
-    MissingExtraError.
+    Raises InvalidInputError for a policy with nullable features or ranked inputs or a place that cannot be
+    written, OutputExistsError, MissingExtraError.
     """
     try:
         import onnx
@@ -91,8 +95,7 @@ def export_onnx(policy: ActionValuePolicy, path: Path) -> None:
         raise MissingExtraError("onnx", purpose="exporting to ONNX") from error
     if not policy.scaling.plain:
         raise InvalidInputError("export_onnx: expected a policy without nullable features and ranked inputs")
-    if path.exists():
-        raise OutputExistsError(f"{path} exists already")
+    check_absent(path)
     layers = policy.layers
     constants = {
         "mean": policy.scaling.mean,
@@ -119,7 +122,8 @@ def export_onnx(policy: ActionValuePolicy, path: Path) -> None:
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION)
     onnx.checker.check_model(model)
-    path.write_bytes(model.SerializeToString())
+    with new_file(path) as part:
+        part.write_bytes(model.SerializeToString())
 
 
 def _shaped(helper: Any, onnx: Any, name: str, width: int) -> Any:
