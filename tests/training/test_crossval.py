@@ -16,7 +16,14 @@ from steersman.training.evidence import join_outcomes, judge, outcomes_by_name
 from steersman.training.examples import Examples
 from steersman.training.folds import scene_folds
 from steersman.training.learners import fit_decided
-from steersman.training.pareto import ParetoPoint, default_weights, mark_front, sweep_costs
+from steersman.training.pareto import (
+    ParetoPoint,
+    advise,
+    default_weights,
+    join_equal,
+    mark_front,
+    sweep_costs,
+)
 from steersman.training.settings import FitSettings
 
 
@@ -103,6 +110,8 @@ def test_weights_are_set_around_the_even_one() -> None:
     costs = np.tile([0.0, 100.0, 200.0], (12, 1))
     weights = default_weights(replace(examples, gains=gains, costs=costs))
     np.testing.assert_allclose(weights, [0.0, 0.001, 0.002, 0.004, 0.01, 0.02, 0.04, 0.1])
+    thirds = default_weights(replace(examples, gains=gains, costs=costs * 0.03))
+    assert thirds == (0.0, 0.0333, 0.0667, 0.133, 0.333, 0.667, 1.33, 3.33)  # what is shown is all of it
 
 
 def test_the_front_by_hand() -> None:
@@ -115,6 +124,46 @@ def test_the_front_by_hand() -> None:
         ParetoPoint("oracle", None, 0.0, 1.0),
     ]
     assert [point.name for point in mark_front(points) if point.on_front] == ["a", "b", "fixed:x"]
+
+
+def test_equal_points_are_one_line_with_all_its_names() -> None:
+    points = [
+        ParetoPoint("weight 0", 0.0, 1.0, 5.0),
+        ParetoPoint("weight 0.5", 0.5, 4.0, 0.0, on_front=True),
+        ParetoPoint("weight 1", 1.0, 1.0, 5.0),
+        ParetoPoint("weight 2", 2.0, 4.0, 0.0, on_front=True),
+        ParetoPoint("weight 40", 40.0, 4.0, 0.0, on_front=True),
+        ParetoPoint("fixed:fixed:x", None, 4.0, 0.0, on_front=True),
+        ParetoPoint("oracle", None, 0.0, 1.0),
+    ]
+    lines = join_equal(points)
+    assert [line.label for line in lines] == [
+        "weight 0, 1",
+        "weight 0.5, 2 to 40, always fixed:x",
+        "oracle",
+    ]
+    assert [(line.regret, line.mean_cost, line.on_front) for line in lines] == [
+        (1.0, 5.0, False),
+        (4.0, 0.0, True),
+        (0.0, 1.0, False),
+    ]
+
+
+def test_a_weight_that_beats_none_in_both_is_told_with_the_option_to_take() -> None:
+    plain = ParetoPoint("weight 0", 0.0, 1.4, 0.2)
+    dearer = ParetoPoint("weight 1", 1.0, 0.4, 0.3)
+    cheaper = ParetoPoint("weight 2", 2.0, 1.5, 0.1)
+    fixed = ParetoPoint("fixed:x", None, 0.1, 0.0)
+    assert advise([plain, dearer, cheaper, fixed]) == (
+        "No weight has both less regret and less mean cost than 0. Fit with one of them by --cost-weight."
+    )
+    good = ParetoPoint("weight 5.16", 5.16, 0.51, 0.14)
+    worse = ParetoPoint("weight 9", 9.0, 0.6, 0.1)
+    told = advise([plain, dearer, good, worse, fixed])
+    assert told.startswith(
+        "Weight 5.16 has less regret and less mean cost than weight 0 (0.51 against 1.4, 0.14 against 0.2)."
+    )
+    assert "--cost-weight 5.16, and judge that by --folds" in told
 
 
 def test_a_sweep_needs_rows_to_compare_on_and_costs_that_differ() -> None:
