@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,8 @@ from steersman.teacher.merging import convert_rows
 from tests.teacher.making import BINDING, declared_metadata, make_row, write_rows
 from tests.teacher.test_binding import declared_row
 
-pytest.importorskip("pyarrow", reason="the parquet extra is not installed")
+pyarrow = pytest.importorskip("pyarrow", reason="the parquet extra is not installed")
+parquet = pytest.importorskip("pyarrow.parquet", reason="the parquet extra is not installed")
 
 
 def assert_same(left: TeacherDataset, right: TeacherDataset) -> None:
@@ -167,6 +170,81 @@ def test_damaged_entries_are_replaced(
     (tmp_path / entry.name).write_bytes(damaged)
     assert_same(load_teacher_dataset(path, cache_dir=tmp_path), plain)
     assert (tmp_path / entry.name).read_bytes() == entry.read_bytes()
+
+
+def test_an_entry_of_other_content_is_not_believed(
+    cached: tuple[Path, TeacherDataset, Path], tmp_path: Path
+) -> None:
+    _, _, entry = cached
+    other = write_rows(tmp_path / "other.jsonl", some_rows(20))
+    plain = load_teacher_dataset(other, cache_dir=tmp_path / "cache")
+    (place,) = (tmp_path / "cache").iterdir()
+    whole = place.read_bytes()
+    shutil.copy(entry, place)
+    assert_same(load_teacher_dataset(other, cache_dir=tmp_path / "cache"), plain)
+    assert place.read_bytes() == whole
+
+
+def changed(name: str, value: Any) -> Callable[[Any], Any]:
+    """A change of a table: `value` in the first row of the column `name`."""
+
+    def change(table: Any) -> Any:
+        place, values = table.schema.names.index(name), table.column(name).to_pylist()
+        field = table.schema.field(place)
+        return table.set_column(place, field, pyarrow.array([value, *values[1:]], field.type))
+
+    return change
+
+
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "an id that is null": changed("row_id", None),
+    "a scene that is null": changed("scene_id", None),
+    "a number that is null": changed("number", None),
+    "a digest that is null": changed("digest", None),
+    "an overlay that is null": changed("overlay", None),
+    "an overlay that is no JSON": changed("overlay", "not json"),
+    "an overlay that is no object": changed("overlay", "3"),
+    "fewer rows": lambda table: table.slice(0, 3),
+    "no rows": lambda table: table.slice(0, 0),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_entries_that_are_not_whole_are_replaced(change: str, tmp_path: Path) -> None:
+    path, cache = write_rows(tmp_path / "rows.jsonl", some_rows(10)), tmp_path / "cache"
+    plain = load_teacher_dataset(path, cache_dir=cache)
+    (place,) = cache.iterdir()
+    whole, table = place.read_bytes(), parquet.read_table(place)
+    facts = parquet.read_metadata(place).metadata[b"steersman"]
+    with parquet.ParquetWriter(place, table.schema, compression="none", write_page_checksum=True) as writer:
+        writer.write_table(CHANGES[change](table))
+        writer.add_key_value_metadata({b"steersman": facts})
+    assert_same(load_teacher_dataset(path, cache_dir=cache), plain)
+    assert place.read_bytes() == whole
+
+
+@pytest.mark.parametrize("facts", [None, "", "[]", "7", '{"blank_lines": -7}', '{"blank_lines": 0}'])
+def test_entries_that_say_nothing_sound_of_themselves_are_replaced(facts: str | None, tmp_path: Path) -> None:
+    path, cache = write_rows(tmp_path / "rows.jsonl", some_rows(10)), tmp_path / "cache"
+    plain = load_teacher_dataset(path, cache_dir=cache)
+    (place,) = cache.iterdir()
+    whole, table = place.read_bytes(), parquet.read_table(place)
+    with parquet.ParquetWriter(place, table.schema, compression="none", write_page_checksum=True) as writer:
+        writer.write_table(table)
+        if facts is not None:
+            writer.add_key_value_metadata({"steersman": facts})
+    assert_same(load_teacher_dataset(path, cache_dir=cache), plain)
+    assert place.read_bytes() == whole
+
+
+def test_a_pipe_in_the_place_of_an_entry_is_not_waited_for(tmp_path: Path) -> None:
+    path, cache = write_rows(tmp_path / "rows.jsonl", some_rows(3)), tmp_path / "cache"
+    plain = load_teacher_dataset(path, cache_dir=cache)
+    (place,) = cache.iterdir()
+    place.unlink()
+    os.mkfifo(place)
+    assert_same(load_teacher_dataset(path, cache_dir=cache), plain)
+    assert place.is_file()
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:

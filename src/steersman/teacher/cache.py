@@ -6,6 +6,7 @@ bindings are looked at again on every load.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
@@ -24,7 +25,8 @@ from steersman.teacher.profiles import RowProfile
 
 __all__ = ["CacheEntry", "CacheWriter", "DamagedEntryError"]
 
-_FORMAT = 1  # raised by every change of what is checked or of how columns are kept
+_FORMAT = 2  # raised by every change of what is checked or of how columns are kept
+_FACTS = b"steersman"  # the key of what an entry says of itself
 _SUFFIX = ".columns"  # none that rows are looked for under
 
 
@@ -37,22 +39,29 @@ class CacheEntry:
     """The place of one file's columns."""
 
     path: Path
+    sha256: str  # of the file
     profile: RowProfile
 
     @classmethod
     def of(cls, folder: Path, sha256: str, profile: RowProfile) -> CacheEntry:
         """Return the entry of the file whose bytes hash to `sha256`, there or not."""
         kind = f"{profile.fingerprint[:16]}-{sys.byteorder}-{_FORMAT}"
-        return cls(folder / f"{sha256}-{kind}{_SUFFIX}", profile)
+        return cls(folder / f"{sha256}-{kind}{_SUFFIX}", sha256, profile)
 
     def blank_lines(self) -> int | None:
-        """Return how many blank lines the file had, or None where there is no entry that can be read."""
+        """Return how many blank lines the file had, or None where there is no whole entry of just this file."""
         pa, pq = load_pyarrow()
+        if not self.path.is_file():  # reading a pipe would wait for ever
+            return None
         try:
-            metadata = pq.read_metadata(self.path).metadata or {}
-            return int(metadata[b"blank_lines"])
+            footer = pq.read_metadata(self.path)
+            facts = json.loads((footer.metadata or {})[_FACTS])
         except (pa.ArrowException, OSError, KeyError, ValueError):
             return None
+        blank = facts.get("blank_lines") if isinstance(facts, dict) else None
+        if type(blank) is not int or blank < 0 or facts != _facts(self, footer.num_rows, blank):
+            return None
+        return blank
 
     def read(self) -> Iterator[RowColumns]:
         """Yield the columns of the blocks that were added; raise DamagedEntryError when the rest cannot be read."""
@@ -63,20 +72,25 @@ class CacheEntry:
                     raise DamagedEntryError
                 for group in range(file.num_row_groups):
                     yield self._columns(file.read_row_group(group, use_threads=False))
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise DamagedEntryError from error
 
     def _columns(self, table: Any) -> RowColumns:
         features, actions = len(self.profile.features), len(self.profile.catalogue)
         rows = len(table)
+        if any(column.null_count for column in table.columns):
+            raise DamagedEntryError
         overlays = table.column("overlay").combine_chunks().dictionary_encode()
+        texts = tuple(overlays.dictionary.to_pylist())
+        if not all(isinstance(json.loads(text), dict) for text in texts):
+            raise DamagedEntryError
         values = {name: _fixed(table, name) for name in ("digest", "features", "feasible", "outcomes")}
         return RowColumns(
             row_ids=table.column("row_id").to_pylist(),
             scene_ids=table.column("scene_id").to_pylist(),
             numbers=table.column("number").to_numpy(),
             digests=values["digest"],
-            overlays=tuple(overlays.dictionary.to_pylist()),
+            overlays=texts,
             overlay_index=overlays.indices.to_numpy(),
             features=np.frombuffer(values["features"], np.float32).reshape(rows, features),
             feasible=np.frombuffer(values["feasible"], np.bool_).reshape(rows, actions),
@@ -90,7 +104,7 @@ class CacheWriter:
     def __init__(self, entry: CacheEntry) -> None:
         """Make the folder if need be; raise InvalidInputError where nothing can be written to it."""
         self._entry = entry
-        self._done = False
+        self._rows = 0
         pa, pq = load_pyarrow()
         self._schema = _schema(pa, entry.profile)
         self._pa = pa
@@ -144,6 +158,7 @@ class CacheWriter:
             for field in self._schema
         ]
         try:
+            self._rows += rows
             self._writer.write_table(pa.Table.from_arrays(batch, schema=self._schema), row_group_size=rows)
         except OSError as error:
             raise _unwritable(self._entry, error) from error
@@ -151,11 +166,17 @@ class CacheWriter:
     def finish(self, *, blank_lines: int) -> None:
         """Put the entry in its place."""
         try:
-            self._writer.add_key_value_metadata({"blank_lines": str(blank_lines)})
+            facts = _facts(self._entry, self._rows, blank_lines)
+            self._writer.add_key_value_metadata({_FACTS.decode(): json.dumps(facts)})
             self._writer.close()
             self._part.replace(self._entry.path)
         except OSError as error:
             raise _unwritable(self._entry, error) from error
+
+
+def _facts(entry: CacheEntry, rows: int, blank_lines: int) -> dict[str, Any]:
+    """Return what an entry says of itself: a name alone does not make it that of a file."""
+    return {"sha256": entry.sha256, "rows": rows, "blank_lines": blank_lines}
 
 
 def _schema(pa: Any, profile: RowProfile) -> Any:
