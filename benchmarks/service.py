@@ -18,6 +18,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -27,7 +28,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import psutil
 import psycopg
@@ -136,13 +137,15 @@ def our_server(url: str, commit: str) -> Iterator[Server]:
         "STEERSMAN_KEY_RATE": "1e9",
     }
     command = [str(Path(sys.executable).parent / "steersman"), "serve", "--port", str(port)]
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
-    try:
-        _await_ready(port)
-        yield Server(f"ours, {commit}", port, process.pid)
-    finally:
-        process.terminate()
-        process.wait(_PATIENCE)
+    with (
+        tempfile.TemporaryFile("w+") as log,
+        subprocess.Popen(command, env=environment, stderr=log) as process,
+    ):
+        try:
+            _await_ready(process, port, log)
+            yield Server(f"ours, {commit}", port, process.pid)
+        finally:
+            process.terminate()
 
 
 def measure(copy: Callable[[], str], tenants: dict[str, str], folder: Path, lines: Lines) -> None:
@@ -252,24 +255,32 @@ def _free_port() -> int:
         return port
 
 
+def _answers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
 def _await_port(port: int) -> None:
     deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-            return
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
+    while not _answers(port):
+        if time.monotonic() > deadline:
+            raise RuntimeError("the floor did not start")
+        time.sleep(0.05)
 
 
-def _await_ready(port: int) -> None:
-    _await_port(port)
+def _await_ready(process: subprocess.Popen[bytes], port: int, log: TextIO) -> None:
+    while process.poll() is None and not _answers(port):
+        time.sleep(0.05)
     try:
         urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=_PATIENCE).close()
     except urllib.error.HTTPError as error:
         raise RuntimeError(f"the server is not ready: {error.read().decode()}") from None
+    except OSError:
+        log.seek(0)
+        raise RuntimeError(f"the server did not start:\n{log.read()}") from None
 
 
 def main(backends: Sequence[str]) -> int:
