@@ -106,6 +106,30 @@ def test_a_bad_row_leaves_nothing_behind(tmp_path: Path) -> None:
         assert list(output.parent.iterdir()) == []
 
 
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_rows_are_never_there_without_what_binds_them(suffix: str, tmp_path: Path) -> None:
+    """Of 255 bytes a name may have, `.metadata.json.part` takes 19, and the suffix of rows with it 11 or 13."""
+    source = write_rows(tmp_path / "in" / "rows.jsonl", [make_row(0, provenance=BARE)])
+    (tmp_path / "in" / "metadata.json").write_text(json.dumps({"binding": BINDING}))
+    for write in (convert_rows, merge_rows):
+        with pytest.raises(InvalidInputError, match="File name too long"):
+            write(source, tmp_path / "out" / f"{'a' * 238}{suffix}")
+        assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_rows_whose_place_is_taken_meanwhile_leave_no_metadata_beside_it(tmp_path: Path) -> None:
+    source = write_rows(tmp_path / "in" / "rows.jsonl", [make_row(0), make_row(1)])
+    output = tmp_path / "out" / "all.jsonl"
+
+    def take(*_: int) -> None:
+        output.write_text("theirs")
+
+    with pytest.raises(OutputExistsError):
+        merge_rows(source, output, progress=take)
+    assert [path.name for path in output.parent.iterdir()] == ["all.jsonl"]
+    assert output.read_text() == "theirs"
+
+
 def test_outputs_need_a_known_suffix_and_a_place(tmp_path: Path) -> None:
     source = write_rows(tmp_path / "in" / "rows.jsonl", [make_row()])
     for write in (convert_rows, merge_rows):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,9 +62,10 @@ def convert_rows(source: Path, output: Path, *, progress: Progress | None = None
     metadata = _lost_metadata(collection.metadata.path, output)
     sidecar = None if metadata is None else _sidecar(output)
     check_absent(output, *([] if sidecar is None else [sidecar]))
-    rows = _write_rows(_rows_of(RowReader(collection), progress), output)
-    if sidecar is not None and metadata is not None:
-        _write_metadata(sidecar, metadata)
+    with _written_beside(output, sidecar) as (part, side):
+        rows = _write_rows(_rows_of(RowReader(collection), progress), part, output.suffix)
+        if side is not None and metadata is not None:
+            side.write_bytes(metadata)
     return WrittenRows(output, sidecar, rows, 0, hash_file(output), None)
 
 
@@ -79,10 +82,12 @@ def merge_rows(paths: Paths, output: Path, *, progress: Progress | None = None) 
     readers = [RowReader(collection) for collection in find_collections(find_sources(paths))]
     profile = readers[0].collection.profile
     index, bindings = RowIndex(), BindingCheck(profile)
-    rows = _write_rows(
-        (row for _, _, row in merged_rows(readers, index, bindings, progress=progress)), output
-    )
-    _write_metadata(sidecar, canonical_json(_metadata(profile, bindings.binding)).encode("ascii") + b"\n")
+    merged = (row for _, _, row in merged_rows(readers, index, bindings, progress=progress))
+    with _written_beside(output, sidecar) as (part, side):
+        rows = _write_rows(merged, part, output.suffix)
+        if side is not None:
+            metadata = canonical_json(_metadata(profile, bindings.binding))
+            side.write_bytes(metadata.encode("ascii") + b"\n")
     dataset_hash = index.dataset_hash(bindings.binding)
     return WrittenRows(output, sidecar, rows, index.duplicates, hash_file(output), dataset_hash)
 
@@ -106,10 +111,31 @@ def _sidecar(output: Path) -> Path:
     return output.with_name(f"{output.stem}.metadata.json")
 
 
-def _write_rows(rows: Iterable[CheckedRow], output: Path) -> int:
-    write = write_parquet if output.suffix == ".parquet" else _write_lines
-    with new_file(output) as part:
-        return write(rows, part)
+@contextmanager
+def _written_beside(output: Path, sidecar: Path | None) -> Iterator[tuple[Path, Path | None]]:
+    """Yield what becomes `output` and, unless that is None, what becomes `sidecar`: both of them or neither.
+
+    The rows come last: they are never there without what binds them.
+    """
+    made: list[tuple[Path, os.stat_result]] = []
+    try:
+        with new_file(output) as rows:
+            made.append((output, rows.stat()))
+            if sidecar is None:
+                yield rows, None
+            else:
+                with new_file(sidecar) as side:
+                    made.append((sidecar, side.stat()))
+                    yield rows, side
+    except BaseException:
+        for path, status in made:
+            if path.exists() and os.path.samestat(path.stat(), status):  # ours, and not another's
+                path.unlink()
+        raise
+
+
+def _write_rows(rows: Iterable[CheckedRow], part: Path, suffix: str) -> int:
+    return (write_parquet if suffix == ".parquet" else _write_lines)(rows, part)
 
 
 def _write_lines(rows: Iterable[CheckedRow], path: Path) -> int:
@@ -118,11 +144,6 @@ def _write_lines(rows: Iterable[CheckedRow], path: Path) -> int:
         for count, row in enumerate(rows, 1):  # noqa: B007  (it is wanted after the last one)
             file.write(row.text() + b"\n")
     return count
-
-
-def _write_metadata(sidecar: Path, content: bytes) -> None:
-    with new_file(sidecar) as part:
-        part.write_bytes(content)
 
 
 def _metadata(profile: RowProfile, binding: dict[str, Any]) -> dict[str, Any]:
