@@ -37,11 +37,12 @@ def test_an_inspection_tells_what_a_person_wants_to_know(rows: Path, ask: Ask, r
     found = ask("rows", "inspect", "rows")
     assert (found["rows"], found["duplicates"], found["blank_lines"]) == (6, 1, 1)
     assert found["scenes"] == {"scene-00": 5, "scene-01": 1}
-    assert found["near_ties"] == 1
+    assert (found["files"], found["near_ties"], found["forced"]) == (1, 1, 0)
     assert (found["advantages"]["rows"], found["advantages"]["largest"]) == (1, 0.5)
     assert (found["skew"]["rows"], found["skew"]["largest"]) == (1, 0.5)
     assert found["binding"] == BINDING
     shown = run("rows", "inspect", "rows").stdout
+    assert shown.startswith("in 1 row the advantage is not"), "contradictions stand first"
     for said in (
         "2, 1 to 5 rows each",
         "1 (16.7% of the rows)",
@@ -52,6 +53,8 @@ def test_an_inspection_tells_what_a_person_wants_to_know(rows: Path, ask: Ask, r
         "in 1 row the features differ from the encoded control input: train-serve skew, by up to 0.5",
         f"{rows / 'a.jsonl'}:4: density_mean is 2.5, encoded 2",
         "the same in all rows: rgb_mse",
+        "best fixed action",
+        "uniform random",
     ):
         assert said in shown, said
 
@@ -62,7 +65,23 @@ def test_sound_rows_are_called_so(tmp_path: Path, run: Run) -> None:
     (tmp_path / "metadata.json").write_text(json.dumps(declared_metadata()))
     shown = run("rows", "inspect", "rows.jsonl").stdout
     assert "routing" in shown
-    assert shown.rstrip().endswith("no contradictions found")
+    assert shown.startswith("no contradictions found")
+
+
+def test_single_choices_and_odd_categories_are_told(tmp_path: Path, run: Run) -> None:
+    alone = {
+        "feasible_mask": [True, False],
+        "losses": [1.0, None],
+        "advantages": [0.0, None],
+        "costs": [0.0, None],
+        "features": [0.5, 7.5, 1.0],
+    }
+    write_rows(tmp_path / "rows.jsonl", [declared_row(0), declared_row(1) | alone])
+    (tmp_path / "metadata.json").write_text(json.dumps(declared_metadata()))
+    shown = run("rows", "inspect", "rows.jsonl").stdout
+    assert "1 (50.0% of the rows), 1 of them with one feasible action" in shown
+    assert "in 1 row the categorical features are not all 0 or 1" in shown
+    assert f"{tmp_path / 'rows.jsonl'}:2: is_night is 7.5" in shown
 
 
 def test_rows_go_to_parquet_and_back_with_nothing_lost(rows: Path, ask: Ask, tmp_path: Path) -> None:

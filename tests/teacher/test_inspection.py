@@ -48,12 +48,51 @@ def test_counts_are_those_of_distinct_rows(tmp_path: Path) -> None:
     dataset = load_teacher_dataset(tmp_path)
     assert found.dataset_hash == dataset.dataset_hash
     assert found.source_hashes == dataset.source_hashes
+    assert found.files == 1
     assert found.advantages.rows == 0
     assert found.skew is not None
     assert found.skew.rows == 0
     assert found.not_encodable is not None
     assert found.not_encodable.rows == 0
     assert json.loads(json.dumps(found.to_json()))["scenes"] == {"scene-00": 1, "scene-01": 1}
+
+
+def outcomes(*advantages: float | None) -> dict[str, Any]:
+    """The outcomes of four actions by advantage, None where one is not feasible; losses agree."""
+    feasible = [value is not None for value in advantages]
+    return {
+        "feasible_mask": feasible,
+        "losses": [None if value is None else 10.0 - value for value in advantages],
+        "advantages": list(advantages),
+        "costs": [0.0 if allowed else None for allowed in feasible],
+    }
+
+
+def test_what_one_action_and_chance_would_cost_is_told(tmp_path: Path) -> None:
+    rows = [
+        make_row(0, **outcomes(3.0, 0.0, 0.0, -3.0)),
+        make_row(1, **outcomes(None, 1.0, -1.0, None)),
+        make_row(2, **outcomes(None, None, None, 0.0)),
+        make_row(3, **outcomes(3.0, -4.0, 4.0, -3.0)),
+    ]
+    found = inspect_rows(write_rows(tmp_path / "rows.jsonl", rows))
+    # Means are 3, -1, 1 and -2: the second row gets COMPLETE instead, which loses 2, and the last loses 1 with OFF.
+    assert (found.best_fixed, found.best_fixed_regret) == ("OFF", (0.0 + 2.0 + 0.0 + 1.0) / 4)
+    assert found.uniform_regret == (3.0 + 1.0 + 0.0 + 4.0) / 4
+    assert (found.near_ties, found.forced) == (1, 1)
+    assert found.advantages.rows == 0
+
+
+def test_categories_that_are_no_indicators_are_reported(tmp_path: Path) -> None:
+    rows = [
+        declared_row(0) | {"features": [0.5, 1, 2.0]},
+        declared_row(1) | {"features": [0.5, 7.5, None]},
+        declared_row(2) | {"features": [0.5, 0, 2.0]},
+    ]
+    path = write_rows(tmp_path / "rows.jsonl", rows)
+    (tmp_path / "metadata.json").write_text(json.dumps(declared_metadata()))
+    found = inspect_rows(path).indicators
+    assert (found.rows, found.places) == (1, (f"{path}:2: is_night is 7.5",))
 
 
 def test_advantages_that_do_not_follow_from_losses_are_reported(tmp_path: Path) -> None:

@@ -19,10 +19,10 @@ _MOST_NAMED = 8  # features
 
 
 def inspection_parts(found: RowsInspection) -> list[RenderableType]:
-    """Return what is in the rows, action by action, and then each thing to know before a fit."""
+    """Return where rows contradict themselves, then what is in them, action by action, and what to know of features."""
     binding = {key: _text(value) for key, value in found.binding.items()}
     bound = [facts("Bound to", binding)] if binding else []
-    return [_row_facts(found), *bound, _actions_table(found), *_findings(found)]
+    return [*_contradictions(found), _row_facts(found), *bound, _actions_table(found), *_notes(found)]
 
 
 def _row_facts(found: RowsInspection) -> Table:
@@ -31,16 +31,23 @@ def _row_facts(found: RowsInspection) -> Table:
     spread = f"{most:,} rows each" if least == most else f"{least:,} to {most:,} rows each"
     pairs = {
         "profile": found.profile,
-        "files": f"{len(found.source_hashes):,}",
+        "files": f"{found.files:,}",
         "rows": f"{found.rows:,}",
         "duplicates": f"{found.duplicates:,}",
         "blank lines": f"{found.blank_lines:,}",
         "scenes": f"{len(found.scenes):,}, {spread}",
         "episodes": f"{found.episodes:,}",
-        "near ties": f"{found.near_ties:,} ({found.near_ties / found.rows:.1%} of the rows)",
+        "near ties": _near_ties(found),
+        "best fixed action": f"{found.best_fixed}, mean regret {number(found.best_fixed_regret)} over all rows",
+        "uniform random": f"mean regret {number(found.uniform_regret)}",
         "dataset hash": found.dataset_hash,
     }
     return facts("Teacher rows", pairs)
+
+
+def _near_ties(found: RowsInspection) -> str:
+    text = f"{found.near_ties:,} ({found.near_ties / found.rows:.1%} of the rows)"
+    return f"{text}, {found.forced:,} of them with one feasible action" if found.forced else text
 
 
 def _actions_table(found: RowsInspection) -> Table:
@@ -58,12 +65,18 @@ def _actions_table(found: RowsInspection) -> Table:
     return grid("Actions, in rows", columns, rows, numbers=columns[1:])
 
 
-def _findings(found: RowsInspection) -> list[RenderableType]:
-    parts: list[RenderableType] = [
+def _contradictions(found: RowsInspection) -> list[RenderableType]:
+    parts = [
         *_disagreement(found.advantages, "advantage is not the mean feasible loss less the action's loss"),
         *_disagreement(found.skew, "features differ from the encoded control input: train-serve skew"),
         *_disagreement(found.not_encodable, "control input cannot be encoded, so skew cannot be seen"),
+        *_disagreement(found.indicators, "categorical features are not all 0 or 1"),
     ]
+    return parts or [Text("no contradictions found", style="green")]
+
+
+def _notes(found: RowsInspection) -> list[RenderableType]:
+    parts: list[RenderableType] = []
     never = [item.action for item in found.actions if not item.feasible]
     if never:
         parts.append(_warning(f"feasible in no row, so that nothing is learned about it: {_named(never)}"))
@@ -72,7 +85,7 @@ def _findings(found: RowsInspection) -> list[RenderableType]:
     if found.missing_features:
         missing = [f"{name} ({rows:,})" for name, rows in found.missing_features.items()]
         parts.append(Text(f"missing in some rows: {_named(missing)}"))
-    return parts or [Text("no contradictions found", style="green")]
+    return parts
 
 
 def _disagreement(found: Disagreement | None, what: str) -> list[RenderableType]:
@@ -80,7 +93,7 @@ def _disagreement(found: Disagreement | None, what: str) -> list[RenderableType]
         return []
     largest = f", by up to {number(found.largest)}" if found.largest else ""
     lines = [f"in {count(found.rows, 'row')} the {what}{largest}", *found.places]
-    return [_warning("\n  ".join(lines))]
+    return [Text("\n  ".join(lines), style="bold red")]
 
 
 def _warning(text: str) -> Text:

@@ -53,6 +53,7 @@ class RowsInspection:
     """What was found in distinct, valid rows."""
 
     profile: str
+    files: int
     rows: int
     duplicates: int
     blank_lines: int
@@ -62,7 +63,12 @@ class RowsInspection:
     constant_features: tuple[str, ...]  # the same in every row
     missing_features: Mapping[str, int]  # nullable feature to rows without it, where there are any
     near_ties: int  # rows whose feasible advantages differ by at most 1e-4: there the choice hardly matters
+    forced: int  # rows with one feasible action, each of them a near tie
+    best_fixed: str  # the action with the highest mean advantage
+    best_fixed_regret: float  # mean over the rows; where it is not feasible, the next that is gets played
+    uniform_regret: float  # of each feasible action with the same probability
     advantages: Disagreement  # with the mean feasible loss minus the action's loss
+    indicators: Disagreement  # categorical features that are neither 0 nor 1
     skew: Disagreement | None  # features with the encoded control input; None where the profile cannot encode
     not_encodable: Disagreement | None  # control inputs that cannot be encoded
     binding: Mapping[str, Any]
@@ -87,6 +93,7 @@ def inspect_rows(paths: Paths, *, progress: Progress | None = None) -> RowsInspe
         tally.add(row, f"{collection.source.path}:{number}")
     return RowsInspection(
         profile=profile.name,
+        files=len(readers),
         rows=len(index),
         duplicates=index.duplicates,
         blank_lines=sum(reader.blank_lines for reader in readers),
@@ -96,7 +103,12 @@ def inspect_rows(paths: Paths, *, progress: Progress | None = None) -> RowsInspe
         constant_features=tally.constant_features(),
         missing_features=tally.missing_features(),
         near_ties=tally.near_ties,
+        forced=tally.forced,
+        best_fixed=profile.catalogue.ids[tally.best_fixed()],
+        best_fixed_regret=tally.best_fixed_regret(),
+        uniform_regret=tally.uniform_regret / len(index),
         advantages=tally.advantages.result(),
+        indicators=tally.indicators.result(),
         skew=tally.skew.result() if profile.encode else None,
         not_encodable=tally.not_encodable.result() if profile.encode else None,
         binding=bindings.binding,
@@ -130,9 +142,13 @@ class _Tally:
         size, actions = len(profile.features), len(profile.catalogue)
         self.scenes: Counter[str] = Counter()
         self.episodes: set[str] = set()
-        self.near_ties = 0
+        self.near_ties, self.forced = 0, 0
+        self.uniform_regret = 0.0  # the sum
+        self._regrets: dict[bytes, NDArray[np.float64]] = {}  # feasible mask to the sum of each action, [A]
+        self._indicators = profile.features.categorical_mask()  # [D]
         self._missing = np.zeros(size, dtype=np.int64)  # [D] rows
-        self.advantages, self.skew, self.not_encodable = _Findings(), _Findings(), _Findings()
+        self.advantages, self.indicators = _Findings(), _Findings()
+        self.skew, self.not_encodable = _Findings(), _Findings()
         self._least, self._most = np.full(size, np.inf), np.full(size, -np.inf)  # [D]
         self._feasible, self._best = (
             np.zeros(actions, dtype=np.int64),
@@ -155,6 +171,8 @@ class _Tally:
         self._best += advantages == advantages[feasible].max()
         self.near_ties += bool(np.ptp(advantages[feasible]) <= _NEAR)
         self._sums += np.where(feasible, [advantages, costs], 0.0)
+        self._count_regrets(advantages, feasible)
+        self._look_at_indicators(features, place)
         expected = losses[feasible].mean() - losses[feasible]
         off = _differences(advantages[feasible], expected)
         if off.size:
@@ -176,6 +194,18 @@ class _Tally:
             )
         )
 
+    def best_fixed(self) -> int:
+        """Return the position of the action with the highest mean advantage; ties go to catalogue order."""
+        return int(np.argmax(self._means()))
+
+    def best_fixed_regret(self) -> float:
+        """Return the mean regret of the action that ranks first by mean advantage, of those that are feasible."""
+        means, total = self._means(), 0.0
+        for mask, sums in self._regrets.items():
+            feasible = np.frombuffer(mask, dtype=bool)
+            total += float(sums[np.argmax(np.where(feasible, means, -np.inf))])
+        return total / sum(self.scenes.values())
+
     def missing_features(self) -> dict[str, int]:
         """Return in how many rows each feature is missing, of those that ever are."""
         counts = zip(self._profile.features.names, self._missing.tolist(), strict=True)
@@ -187,6 +217,27 @@ class _Tally:
         return tuple(
             name for name, same in zip(self._profile.features.names, constant.tolist(), strict=True) if same
         )
+
+    def _means(self) -> NDArray[np.float64]:
+        """Return the mean advantage of each action, -inf where it is never feasible: [A]."""
+        means = self._sums[0] / np.maximum(self._feasible, 1)
+        return np.where(self._feasible > 0, means, -np.inf)
+
+    def _count_regrets(self, advantages: NDArray[np.float64], feasible: NDArray[np.bool_]) -> None:
+        # Which action ranks first is known when all rows were seen. Till then it is enough to know, of rows that
+        # leave the same choice, what each action would have come to.
+        best = advantages[feasible].max()
+        regrets = np.where(feasible, best - advantages, 0.0)
+        known = self._regrets.setdefault(feasible.tobytes(), np.zeros(len(feasible)))
+        known += regrets
+        self.forced += int(feasible.sum()) == 1
+        self.uniform_regret += float(regrets.sum() / feasible.sum())
+
+    def _look_at_indicators(self, features: NDArray[np.float64], place: str) -> None:
+        other = self._indicators & ~np.isnan(features) & (features != 0.0) & (features != 1.0)
+        if other.any():
+            first = int(np.argmax(other))
+            self.indicators.add(f"{place}: {self._profile.features.names[first]} is {features[first]:g}", 0.0)
 
     def _compare(self, features: NDArray[np.float64], encode: Encoder, control: bytes, place: str) -> None:
         try:
