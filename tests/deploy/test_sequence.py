@@ -167,6 +167,21 @@ def test_a_decision_over_http(stack: Stack) -> None:
     stack.run("tools", "steersman", "verify", "acme")
 
 
+def test_a_tenant_is_archived_as_the_runbook_says(stack: Stack) -> None:
+    declaration = json.dumps({"actions": ["hold", "trade"], "states": 2})
+    stack.run("tools", "steersman", "tenant", "create", "old", "--set", declaration)
+    made = ("steersman", "keys", "create", "old", "--name", "old", "--json")
+    key = json.loads(stack.run("tools", *made))["text"]
+    decided = stack.ask("/v1/decide", key, {"state": 1, "decision_id": "first"})
+    stack.ask("/v1/reward", key, {"decision_id": "first", "value": 1})
+    shelf = str(stack.folder / "shelf")
+    stack.run("tools", "steersman", "archive", "run", "old", "--older-than", "0", "--output", shelf)
+    stack.run("tools", "steersman", "verify", "old")
+    assert stack.ask("/v1/decide", key, {"state": 1, "decision_id": "first"}) == decided
+    with pytest.raises(urllib.error.HTTPError, match="410"):
+        stack.ask("/v1/reward", key, {"decision_id": "first", "value": 1, "reward_id": "late"})
+
+
 def test_a_backup_is_restored_as_the_runbook_says(stack: Stack) -> None:
     wanted = re.compile(r"exec (?:--no-TTY )?postgres (.+)$")
     lines = [found[1] for line in lines_of(RUNBOOK) if (found := wanted.search(line))]
