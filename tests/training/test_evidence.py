@@ -8,13 +8,12 @@ import pytest
 from steersman.training.baselines import Outcomes, outcomes_of_uniform, rank_actions
 from steersman.training.evidence import (
     Evidence,
-    Interval,
     join_outcomes,
     judge,
     outcomes_by_name,
-    scene_bootstrap,
 )
 from steersman.training.examples import Examples
+from steersman.training.intervals import BOOTSTRAP_DRAWS, Interval, ratio_intervals
 from tests.support.teaching import draw_examples
 
 
@@ -123,34 +122,28 @@ def test_the_verdict_is_in_plain_words(shift: float, verdict: str, words: str) -
     assert words in found.sentence
 
 
-def test_the_interval_is_that_of_the_scene_means() -> None:
-    """With scenes of one size the bootstrap's spread is the standard deviation of scene means over sqrt(S)."""
+def test_intervals_are_of_scenes_and_the_verdict_is_that_of_the_difference() -> None:
+    """With scenes of one size, all intervals are ratios of sums over scenes, with one seed for all."""
     draw = np.random.default_rng(0)
-    means = draw.normal(size=50)
-    columns = np.repeat(means, 4)[:, np.newaxis]
-    scenes = np.repeat(np.arange(50), 4)
-    replicates = scene_bootstrap(columns, scenes, draws=20_000, generator=np.random.default_rng(1))
-    assert replicates.mean() == pytest.approx(means.mean(), abs=0.005)
-    assert replicates.std() == pytest.approx(means.std() / np.sqrt(50), rel=0.03)
+    policy, fixed = draw.exponential(size=(2, 40))
+    scenes = [row // 4 for row in range(40)]
+    found = judged(policy.tolist(), fixed.tolist(), scenes)
+    ours, theirs = policy.reshape(10, 4).sum(axis=1), fixed.reshape(10, 4).sum(axis=1)
+    four = np.full(10, 4.0)
+    tops = np.stack([ours, theirs, ours - theirs, theirs - ours], axis=1)
+    bottoms = np.stack([four, four, four, theirs], axis=1)
+    expected = ratio_intervals(tops, bottoms, draws=BOOTSTRAP_DRAWS, generator=np.random.default_rng(0))
+    assert (found.policy.interval, found.best_fixed.interval, found.difference_interval) == expected[:3]
+    assert found.gap_closed_interval == Interval(expected[3].low, min(expected[3].high, 1.0))
+    assert found.oracle.interval == Interval(0.0, 0.0)
 
 
-def test_scenes_of_unequal_size_count_by_their_rows() -> None:
-    columns = np.array([[1.0], [1.0], [1.0], [5.0]])
-    replicates = scene_bootstrap(
-        columns, np.array([0, 0, 0, 1]), draws=1000, generator=np.random.default_rng(0)
-    )
-    # Two scenes: both the first, both the second, or one of each: 1, 5 or (3 + 5)/4.
-    assert set(np.unique(replicates)) == {1.0, 2.0, 5.0}
-
-
-def test_differences_are_paired() -> None:
-    """Two columns that differ by a constant differ by it in every replicate, however wild the scenes are."""
-    draw = np.random.default_rng(0)
-    one = draw.normal(size=(60, 1)) * 100.0
-    replicates = scene_bootstrap(
-        np.hstack([one, one + 0.01]), np.arange(60) // 3, draws=500, generator=np.random.default_rng(0)
-    )
-    np.testing.assert_allclose(replicates[:, 1] - replicates[:, 0], 0.01, rtol=1e-9)
+def test_intervals_stay_within_what_can_be() -> None:
+    found = judged([0.0] * 9 + [1.0], [5.0] + [0.0] * 9, list(range(10)))
+    assert found.policy.interval is not None
+    assert found.gap_closed_interval is not None
+    assert found.policy.interval.low == 0.0
+    assert found.gap_closed_interval.high == 1.0
 
 
 def test_the_same_seed_gives_the_same_interval() -> None:

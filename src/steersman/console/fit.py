@@ -14,7 +14,8 @@ from steersman.console.words import count, number
 
 if TYPE_CHECKING:
     from steersman.training.crossval import CrossValidation
-    from steersman.training.evidence import Evidence, Interval, Judged
+    from steersman.training.evidence import Evidence, Judged
+    from steersman.training.intervals import Interval
     from steersman.training.pareto import ParetoPoint
     from steersman.usecases.fit import FitReport
 

@@ -16,35 +16,25 @@ from steersman.training.baselines import (
     outcomes_of_uniform,
 )
 from steersman.training.examples import Examples
+from steersman.training.intervals import BOOTSTRAP_DRAWS, Interval, ratio_intervals
 from steersman.training.metrics import choices
 
 __all__ = [
     "BEST_FIXED",
-    "BOOTSTRAP_DRAWS",
     "MIN_SCENES",
     "ORACLE",
     "POLICY",
     "UNIFORM",
     "Evidence",
-    "Interval",
     "Judged",
     "join_outcomes",
     "judge",
     "outcomes_by_name",
-    "scene_bootstrap",
 ]
 
 MIN_SCENES = 8  # below it, a bootstrap over scenes promises more than it can hold
-BOOTSTRAP_DRAWS = 4000
 POLICY, UNIFORM, ORACLE, BEST_FIXED = "policy", "uniform random", "oracle", "best fixed"
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A 95 % interval."""
-
-    low: float
-    high: float
+_DIFFERENCE, _GAP = "difference", "gap closed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,25 +130,6 @@ def join_outcomes(parts: list[dict[str, Outcomes]]) -> dict[str, Outcomes]:
     }
 
 
-def scene_bootstrap(
-    columns: NDArray[np.float64], scenes: NDArray[np.int64], *, draws: int, generator: np.random.Generator
-) -> NDArray[np.float64]:
-    """Return bootstrap replicates of the mean of each column, scenes being drawn with replacement.
-
-    `columns`: [N, K]; `scenes`: [N], the scene of each row; returns [draws, K]. All columns see the same draws,
-    so that their differences are paired (Efron and Tibshirani 1993, chapter 8, with scenes as the units).
-    """
-    _, index = np.unique(scenes, return_inverse=True)
-    count = np.bincount(index).astype(np.float64)  # [S]
-    sums = np.stack([np.bincount(index, weights=column) for column in columns.T], axis=1)  # [S, K]
-    share = np.full(len(count), 1.0 / len(count))
-    replicates = np.empty((draws, columns.shape[1]))
-    for draw in range(draws):  # one at a time: memory stays small however many scenes there are
-        times = generator.multinomial(len(count), share)
-        replicates[draw] = times @ sums / (times @ count)
-    return replicates
-
-
 def judge(
     outcomes: Mapping[str, Outcomes],
     scenes: NDArray[np.int64],
@@ -169,33 +140,25 @@ def judge(
 ) -> Evidence:
     """Return the evidence of `outcomes` by name over rows of `scenes` ([N]).
 
-    `best_fixed` is how to call the best fixed action. The intervals are those of `scene_bootstrap` with a
-    generator of `seed`. Where the policy had learned from some of the scenes (`known_scenes`, None where that is
-    not known), there is no verdict for it or against it.
+    `best_fixed` is how to call the best fixed action. The intervals are those of `ratio_intervals` with a
+    generator of `seed`, within the bounds of what they are of. Where the policy had learned from some of the
+    scenes (`known_scenes`, None where that is not known), there is no verdict for it or against it.
     """
     names = list(outcomes)
     columns = np.stack([outcomes[name].regrets for name in names], axis=1)
     means = dict(zip(names, columns.mean(axis=0).tolist(), strict=True))
     scene_count = len(np.unique(scenes))
-    replicates: NDArray[np.float64] | None = None
+    intervals: dict[str, Interval] = {}
     if scene_count >= MIN_SCENES:
-        generator = np.random.default_rng(seed)
-        replicates = scene_bootstrap(columns, scenes, draws=BOOTSTRAP_DRAWS, generator=generator)
+        intervals = _intervals(dict(zip(names, columns.T, strict=True)), scenes, seed=seed)
 
     def judged(name: str, shown: str) -> Judged:
-        interval = None if replicates is None else _interval(replicates[:, names.index(name)])
-        return Judged(shown, means[name], interval, float(outcomes[name].costs.mean()))
+        return Judged(shown, means[name], intervals.get(name), float(outcomes[name].costs.mean()))
 
     fixed = tuple(judged(name, name.removeprefix("fixed:")) for name in names if name.startswith("fixed:"))
     difference, gap = _compare(means[POLICY], means[BEST_FIXED])
-    difference_interval = gap_interval = None
-    verdict = "too few scenes"
-    if replicates is not None:
-        ours, theirs = replicates[:, names.index(POLICY)], replicates[:, names.index(BEST_FIXED)]
-        difference_interval = _interval(ours - theirs)
-        verdict = _verdict(difference_interval)
-        if gap is not None:
-            gap_interval = _interval(1.0 - ours[theirs > 0] / theirs[theirs > 0])
+    difference_interval = intervals.get(_DIFFERENCE)
+    verdict = "too few scenes" if difference_interval is None else _verdict(difference_interval)
     return Evidence(
         row_count=len(scenes),
         scene_count=scene_count,
@@ -206,7 +169,7 @@ def judge(
         best_fixed=judged(BEST_FIXED, best_fixed),
         hindsight=min(fixed, key=lambda item: item.regret),
         gap_closed=gap,
-        gap_closed_interval=gap_interval,
+        gap_closed_interval=intervals.get(_GAP),
         difference=difference,
         difference_interval=difference_interval,
         verdict=verdict if known_scenes == 0 else "known scenes",
@@ -218,9 +181,31 @@ def _compare(policy: float, fixed: float) -> tuple[float, float | None]:
     return policy - fixed, 1.0 - policy / fixed if fixed > 0.0 else None
 
 
-def _interval(replicates: NDArray[np.float64]) -> Interval:
-    low, high = np.quantile(replicates, [0.025, 0.975]).tolist()
-    return Interval(low, high)
+def _intervals(
+    regrets: Mapping[str, NDArray[np.float64]], scenes: NDArray[np.int64], *, seed: int
+) -> dict[str, Interval]:
+    """Return the interval of each mean of `regrets` ([N] each), of the difference, and of the gap closed if any."""
+    _, index = np.unique(scenes, return_inverse=True)
+    rows: NDArray[np.float64] = np.bincount(index).astype(np.float64)  # [S], as are the next
+    sums: dict[str, NDArray[np.float64]] = {
+        name: np.bincount(index, weights=column).astype(np.float64) for name, column in regrets.items()
+    }
+    tops, bottoms = dict(sums), dict.fromkeys([*sums, _DIFFERENCE], rows)
+    tops[_DIFFERENCE] = sums[POLICY] - sums[BEST_FIXED]
+    if sums[BEST_FIXED].sum() > 0.0:
+        tops[_GAP], bottoms[_GAP] = -tops[_DIFFERENCE], sums[BEST_FIXED]
+    intervals = ratio_intervals(
+        np.stack(list(tops.values()), axis=1),
+        np.stack(list(bottoms.values()), axis=1),
+        draws=BOOTSTRAP_DRAWS,
+        generator=np.random.default_rng(seed),
+    )
+    found = dict(zip(tops, intervals, strict=True))
+    for name in sums:  # regrets are at least 0
+        found[name] = Interval(max(found[name].low, 0.0), found[name].high)
+    if _GAP in found:
+        found[_GAP] = Interval(found[_GAP].low, min(found[_GAP].high, 1.0))
+    return found
 
 
 def _verdict(difference: Interval) -> str:

@@ -12,8 +12,9 @@ from shutil import rmtree
 
 from steersman.errors import InvalidInputError, OutputExistsError
 from steersman.training.crossval import CrossValidation
-from steersman.training.evidence import Evidence, Interval
+from steersman.training.evidence import Evidence
 from steersman.training.fit import PolicyFitResult
+from steersman.training.intervals import Interval
 from steersman.training.pareto import ParetoPoint
 from steersman.training.plots import (
     draw_confusion,
