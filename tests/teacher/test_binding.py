@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,32 @@ def test_the_files_own_metadata_comes_before_its_folders(tmp_path: Path) -> None
     put_metadata(tmp_path / "metadata.json", {"binding": BINDING | {"model_content_hash": "folder"}})
     put_metadata(tmp_path / "rows.metadata.json", {"binding": BINDING | {"model_content_hash": "file"}})
     assert load_teacher_dataset(path).binding["model_content_hash"] == "file"
+
+
+@pytest.mark.parametrize("kind", ["dangling", "folder", "pipe"])
+def test_metadata_that_cannot_be_read_does_not_give_way_to_the_folders(kind: str, tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "rows.jsonl", [make_row(provenance=BARE)])
+    put_metadata(tmp_path / "metadata.json", {"binding": BINDING})
+    own = tmp_path / "rows.metadata.json"
+    if kind == "dangling":
+        own.symlink_to(tmp_path / "gone")
+    elif kind == "folder":
+        own.mkdir()
+    else:
+        os.mkfifo(own)
+    with pytest.raises(InvalidRowError, match="metadata file") as caught:
+        load_teacher_dataset(path)
+    assert caught.value.where == str(own)
+
+
+def test_metadata_of_one_file_does_not_bind_another(tmp_path: Path) -> None:
+    """Rows of both files declare the same; only those of the first have the rest beside them."""
+    for number, name in enumerate("ab"):
+        write_rows(tmp_path / f"{name}.jsonl", [make_row(number, provenance=BARE)])
+    put_metadata(tmp_path / "a.metadata.json", {"binding": BINDING})
+    with pytest.raises(InvalidRowError, match="got nothing") as caught:
+        load_teacher_dataset(tmp_path)
+    assert caught.value.where == f"{tmp_path / 'b.jsonl'}:1"
 
 
 def test_metadata_of_a_folder_above_does_not_count(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,42 @@ def test_a_file_reached_twice_is_read_once(tmp_path: Path) -> None:
     assert len(dataset) == 1
     assert dataset.duplicates == 0
     assert list(dataset.source_hashes) == ["a.jsonl"]
+
+
+def test_a_file_is_known_by_the_input_that_names_it_first(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "rows" / "deep" / "a.jsonl", [make_row(0)])
+    for inputs, key in (([tmp_path / "rows", path], "deep/a.jsonl"), ([path, tmp_path / "rows"], "a.jsonl")):
+        assert list(load_teacher_dataset(inputs).source_hashes) == [key]
+
+
+def test_links_to_folders_are_followed_and_loops_end(tmp_path: Path) -> None:
+    write_rows(tmp_path / "elsewhere" / "a.jsonl", [make_row(0)])
+    write_rows(tmp_path / "rows" / "b.jsonl", [make_row(1)])
+    (tmp_path / "rows" / "linked").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "back").symlink_to(tmp_path / "rows")
+    dataset = load_teacher_dataset(tmp_path / "rows")
+    assert list(dataset.source_hashes) == ["linked/a.jsonl", "b.jsonl"]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+@pytest.mark.parametrize("kind", ["dangling", "pipe"])
+def test_what_is_named_as_rows_are_is_not_left_out_in_silence(kind: str, suffix: str, tmp_path: Path) -> None:
+    write_rows(tmp_path / "rows" / "a.jsonl", [make_row(0)])
+    odd = tmp_path / "rows" / f"odd{suffix}"
+    if kind == "pipe":
+        os.mkfifo(odd)
+    else:
+        odd.symlink_to(tmp_path / "gone")
+    with pytest.raises(InvalidRowError, match="expected a regular file, got") as caught:
+        load_teacher_dataset(tmp_path / "rows")
+    assert caught.value.where == str(odd)
+
+
+@pytest.mark.parametrize("name", ["x" * 300 + ".jsonl", "a\0b.jsonl", "rows.jsonl/below.jsonl"])
+def test_names_that_no_file_can_have_are_refused_as_rows_are(name: str, tmp_path: Path) -> None:
+    write_rows(tmp_path / "rows.jsonl", [make_row(0)])
+    with pytest.raises(InvalidRowError, match=r"expected a (file or folder, found nothing|readable file)"):
+        load_teacher_dataset(str(tmp_path / name))
 
 
 def test_other_files_in_a_folder_are_passed_over(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,11 +46,12 @@ class CollectionMetadata:
 def find_metadata(rows: Path) -> CollectionMetadata:
     """Read `<stem>.metadata.json` beside the file `rows`, else `metadata.json` in its folder.
 
-    The binding stands at `binding` or at `provenance.binding`. Raises InvalidRowError when the file is not read
-    as strictly as rows are, or when the two bindings differ.
+    Whatever has that name is read, so that rows are not bound by another file in its stead. The binding stands at
+    `binding` or at `provenance.binding`. Raises InvalidRowError when the file is not read as strictly as rows are, or
+    when the two bindings differ.
     """
     for path in (rows.with_name(f"{rows.stem}.metadata.json"), rows.with_name("metadata.json")):
-        if path.is_file():
+        if os.path.lexists(path):
             return _read_metadata(path)
     return CollectionMetadata()
 
@@ -121,6 +123,8 @@ class BindingCheck:
 
 def _read_metadata(path: Path) -> CollectionMetadata:
     where = str(path)
+    if path.exists() and not path.is_file():
+        raise InvalidRowError("expected a metadata file, got something else", where=where)
     try:
         body = parse_json(path.read_bytes(), where=where)
     except OSError as error:

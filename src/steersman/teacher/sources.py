@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,9 +42,10 @@ class SourceFile:
 def find_sources(paths: Paths) -> tuple[SourceFile, ...]:
     """Return the row files that `paths` name or hold in their folders, however deep, sorted by resolved path.
 
-    A file that is named twice, or reached by another name, counts once. Keys are relative to the input (of a file:
-    its name) as long as that tells all files apart, else to the deepest folder that holds all of them.
-    Raises InvalidRowError for a path that is missing, a file with another suffix, and when there is no row file.
+    A file that is named twice, or reached by another name, counts once; links to folders are followed. Keys are
+    relative to the input (of a file: its name) as long as that tells all files apart, else to the deepest folder that
+    holds all of them. Raises InvalidRowError for a path that is missing, a file with another suffix, what is named as
+    rows are and is no file, and when there is no row file.
     """
     inputs = [Path(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
     found: dict[Path, SourceFile] = {}
@@ -115,22 +117,42 @@ class LineReader:
 
 
 def _expand(path: Path) -> Iterator[SourceFile]:
-    if path.is_dir():
-        for folder, _, names in os.walk(path, onerror=_raise_unreadable):
-            for name in names:
-                file = Path(folder, name)
-                if file.suffix in SUFFIXES and file.is_file():
-                    yield SourceFile(file.resolve(), file.relative_to(path).as_posix(), file.suffix)
-    elif not path.exists():
-        raise InvalidRowError("expected a file or folder, found nothing", where=str(path))
+    try:
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError) as error:  # the last: a NUL in the name
+        raise InvalidRowError("expected a file or folder, found nothing", where=str(path)) from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    if stat.S_ISDIR(status.st_mode):
+        for file in _walk(path):
+            yield SourceFile(_regular(file), file.relative_to(path).as_posix(), file.suffix)
     elif path.suffix not in SUFFIXES:
         raise InvalidRowError(
             f"expected a {' or '.join(SUFFIXES)} file, got {path.suffix!r}", where=str(path)
         )
-    elif not path.is_file():
-        raise InvalidRowError("expected a regular file", where=str(path))
     else:
-        yield SourceFile(path.resolve(), path.name, path.suffix)
+        yield SourceFile(_regular(path), path.name, path.suffix)
+
+
+def _walk(top: Path) -> Iterator[Path]:
+    """Yield what is named as rows are in `top` and below; links to folders are followed, into each folder once."""
+    seen: set[tuple[int, int]] = set()
+    for folder, below, names in os.walk(top, onerror=_raise_unreadable, followlinks=True):
+        status = Path(folder).stat()
+        if (status.st_dev, status.st_ino) in seen:
+            below.clear()
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        below.sort()
+        yield from (Path(folder, name) for name in names if Path(name).suffix in SUFFIXES)
+
+
+def _regular(file: Path) -> Path:
+    """Return the resolved path; raise InvalidRowError unless a file is there, as leaving it out would go unseen."""
+    if not file.is_file():
+        found = "a link to nothing" if not file.exists() else "something else"
+        raise InvalidRowError(f"expected a regular file, got {found}", where=str(file))
+    return file.resolve()
 
 
 def _raise_unreadable(error: OSError) -> NoReturn:
