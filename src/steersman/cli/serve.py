@@ -55,6 +55,7 @@ def serve_command(
             access_log=False,
             log_config=_LOGGING,
             server_header=False,
+            proxy_headers=False,  # nothing here asks where a call came from
             timeout_graceful_shutdown=_DRAINED_WITHIN,
             timeout_keep_alive=_IDLE,
         )

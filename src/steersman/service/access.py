@@ -183,7 +183,7 @@ class Keyring:
 
     def _looked(self, _: asyncio.Task[None]) -> None:
         self._looking = None
-        if self._awaited:
+        if self._awaited or self._due:
             self._look()
 
     async def _look_up(self) -> None:

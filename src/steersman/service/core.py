@@ -38,7 +38,6 @@ class Service:
         own = settings.operator_url and settings.operator_url != settings.database_url
         self.operators = Database.open(settings.operator_url, settings=settings) if own else self.serving
         self.keyring = Keyring(self.operators, settings)
-        self.draining = False
         self._looking: asyncio.Future[list[str]] | None = None
         self._committers: list[Committer] = []
         loop = asyncio.get_running_loop()
@@ -56,15 +55,12 @@ class Service:
 
         All who ask while the database is being asked wait for the same answer.
         """
-        if self.draining:
-            return ["the process is about to end"]
         if self._looking is None or self._looking.done():
             self._looking = asyncio.ensure_future(asyncio.to_thread(serving_problems, self.serving))
         return await asyncio.shield(self._looking)
 
     async def close(self) -> None:
         """Commit what waits, then close everything."""
-        self.draining = True
         for gatherer in (self.decides, self.rewards, self.closes):
             await gatherer.drain()
         self._noting.cancel()

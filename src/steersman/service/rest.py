@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+import msgspec
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -31,6 +32,7 @@ def build_rest() -> FastAPI:
         app.include_router(module.router)
     document = describe(app.routes)
     app.openapi = lambda: document  # type: ignore[method-assign]
+    app.state.document = msgspec.json.encode(document)
     app.state.queries = queries_of(document)
     app.add_exception_handler(SteersmanError, _refuse)
     app.add_exception_handler(HttpRefusalError, _refuse)
