@@ -193,7 +193,7 @@ def test_all_that_a_tenant_may_do_goes_with_the_serving_role(owner: Steersman, s
     assert verify(owner.database).clean
 
 
-def test_the_operator_sees_all_and_keys(serving: Database, postgres_url: str) -> None:
+def test_the_operator_sees_all_and_keys(serving: Database, postgres_url: str, tmp_path: Path) -> None:
     operators = Database.open(url_as(OPERATOR, postgres_url))
     try:
         with operators.snapshot() as connection:
@@ -202,6 +202,7 @@ def test_the_operator_sees_all_and_keys(serving: Database, postgres_url: str) ->
         assert find_key(operators, issued.text) == issued.key
         with pytest.raises(StoreError, match="permission denied"):
             find_key(serving, issued.text)
+        assert Steersman(operators).archive("acme", older_than=0, output=tmp_path).decisions == 1
         assert Steersman(operators).erase_tenant("acme").rows["api_keys"] == 2
         assert serving_problems(operators) != []
     finally:

@@ -28,6 +28,7 @@ from steersman.errors import (
     StoreCorruptError,
 )
 from steersman.library import Steersman
+from steersman.store import archive as stored
 from steersman.store import tables
 from steersman.store.cells import iterate_cells
 from steersman.usecases import archive as module
@@ -198,7 +199,7 @@ def test_a_run_that_fails_moves_nothing_twice(
 ) -> None:
     before = count(busy)
     with monkeypatch.context() as broken:
-        broken.setattr("steersman.store.archive.move_decisions", _fail)
+        broken.setattr(stored, "move_decisions", _fail)
         with pytest.raises(RuntimeError):
             archive(busy.library.database, busy.name, older_than=0, output=tmp_path)
     assert count(busy) == before
@@ -208,6 +209,25 @@ def test_a_run_that_fails_moves_nothing_twice(
     done = archive(busy.library.database, busy.name, older_than=0, output=tmp_path)
     assert done.decisions == 7
     assert {file.file for file in done.files} & {path.name for path in left} == set()
+    assert differences(busy) == []
+
+
+def test_a_try_that_is_made_again_leaves_no_files(
+    busy: Company, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[object] = []
+    move = stored.move_decisions
+
+    def colliding(*arguments: Any) -> None:
+        tries.append(arguments)
+        if len(tries) == 1:
+            raise pysqlite3.dbapi2.IntegrityError("UNIQUE constraint failed: planted")
+        move(*arguments)
+
+    monkeypatch.setattr(stored, "move_decisions", colliding)
+    done = archive(busy.library.database, busy.name, older_than=0, output=tmp_path)
+    assert (done.decisions, len(tries)) == (7, 3)  # alone, again, and in episodes
+    assert {path.name for path in (tmp_path / busy.name).iterdir()} == {file.file for file in done.files}
     assert differences(busy) == []
 
 

@@ -57,8 +57,8 @@ def archive(
     which `verify` goes on, moves up to there. What is open stays.
 
     The files are `output/TENANT/*.parquet`, one for each table and batch, with the columns of the table. A batch is one
-    transaction, which commits after its files are durable: a run that was cut short can be repeated, and may leave
-    files that `list_archive` does not name and that hold nothing the named ones or the tables do not. Raises
+    transaction, which commits after its files are durable: a run that failed can be repeated, and may leave files
+    that `list_archive` does not name and that hold nothing the named ones or the tables do not. Raises
     NotFoundError, InvalidInputError, MissingExtraError, and StoreCorruptError where the steps contradict the cells.
     """
     check_name(tenant, what="tenant")
@@ -85,6 +85,7 @@ class _Run:
         self._folder = folder
         self._run_id = run_id
         self._known: dict[int, PolicySettings] = {}
+        self._written: list[str] = []
 
     def move_decisions(self) -> None:
         for move in (self._move_alone, self._move_episodes):
@@ -116,7 +117,11 @@ class _Run:
                 tuple(files),
             )
 
-        return self._database.run(work)
+        done = self._database.run(work)
+        # Of a try that was rolled back and made again, whether or not it was heard of.
+        for name in {*self._written} - {file.file for file in done.files}:
+            (self._folder / name).unlink()
+        return done
 
     def _move_alone(self, connection: Connection, after: str) -> str | None:
         """Move some decisions outside of episodes; return the last one's id, None when there are no more."""
@@ -224,6 +229,7 @@ class _Run:
             if part:
                 name = f"{batch}.{table}.parquet"
                 digest = _write_parquet(self._folder / name, table, part)
+                self._written.append(name)
                 stored.insert_file(
                     connection,
                     self._tenant,
