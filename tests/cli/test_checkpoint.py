@@ -18,7 +18,10 @@ def test_all_of_it_is_told(tmp_path: Path, ask: Ask, run: Run, kind: str) -> Non
     assert told["sha256"] == sha256
     assert told["policy"]["kind"] == EVERY_KIND[kind]().kind
     assert (told["binding"], told["provenance"]) == (BINDING, PROVENANCE)
-    shown = run("checkpoint", "inspect", "policy.safetensors").stdout.splitlines()
+    short = run("checkpoint", "inspect", "policy.safetensors").stdout.splitlines()
+    assert short[0].startswith(f"what: {EVERY_KIND[kind]().kind} of 3 actions and 3 features: ")
+    assert f"sha256: {sha256}" in short
+    shown = run("checkpoint", "inspect", "policy.safetensors", "--all").stdout.splitlines()
     assert f"sha256: {sha256}" in shown
     assert "catalogue: hold, push, yield" in shown
     assert "  names: gap, pace, is_late" in shown
