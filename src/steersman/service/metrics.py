@@ -59,13 +59,18 @@ class Metrics:
             **made,
         )
         self._children: dict[Any, Any] = {}
+        self._answers: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self._tenants: set[str] = set()
         self._depths: dict[str, Callable[[], int]] = {}
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         """Count one answer."""
-        self._child(self._requests, route, str(status)).inc()
-        self._child(self._seconds, route).observe(seconds)
+        found = self._answers.get((route, status))
+        if found is None:
+            found = self._requests.labels(route, str(status)), self._seconds.labels(route)
+            self._answers[route, status] = found
+        found[0].inc()
+        found[1].observe(seconds)
 
     def committed(self, verb: str, answers: Iterable[object], seconds: float) -> None:
         """Count the answers of one transaction."""
