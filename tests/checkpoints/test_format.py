@@ -189,15 +189,34 @@ def test_what_a_loader_would_refuse_is_not_written(tmp_path: Path) -> None:
         (BINDING, {}),
         (BINDING, PROVENANCE | {"loss": float("nan")}),
         (BINDING | {"feature_schema_version": "another"}, PROVENANCE),
+        (BINDING | {"teacher_dataset_hash": "?"}, PROVENANCE),
         (BINDING, PROVENANCE | {"object": object()}),
     ):
         with pytest.raises(InvalidCheckpointError):
             save_checkpoint(path, mlp(), binding=binding, provenance=provenance, probe_features=PROBES)
+    with pytest.raises(InvalidCheckpointError, match="probe_rows: expected at least one"):
+        save_checkpoint(path, mlp(), binding=BINDING, provenance=PROVENANCE, probe_features=PROBES[:0])
     broken = mlp()
     broken.layers.hidden_bias[0] = np.nan
     with pytest.raises(InvalidCheckpointError):
-        save_checkpoint(path, broken, binding=BINDING, provenance=PROVENANCE, probe_features=PROBES[:0])
+        save_checkpoint(path, broken, binding=BINDING, provenance=PROVENANCE, probe_features=PROBES)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_loaders_would_find_too_large_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "policy.safetensors"
+    save(path)
+    size = path.stat().st_size
+    numbers = sum(array.nbytes for array in mlp().tensors().values())
+    for limit, got in ((size - 1, size), (numbers - 1, numbers)):  # the whole file, or its numbers alone
+        monkeypatch.setattr("steersman.checkpoints.format.MAX_FILE_BYTES", limit)
+        with pytest.raises(InvalidCheckpointError, match=f"at most {limit:,} bytes, got {got:,}"):
+            save(tmp_path / "other.safetensors")
+    monkeypatch.setattr("steersman.checkpoints.format.MAX_FILE_BYTES", size)
+    save(tmp_path / "third.safetensors")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["policy.safetensors", "third.safetensors"]
 
 
 def test_a_failed_write_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

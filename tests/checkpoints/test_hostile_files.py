@@ -280,6 +280,32 @@ SIGNED: dict[str, tuple[str, Callable[[Payload, Arrays], None], str]] = {
         inner("binding", feature_schema_version="v9"),
         "binding.feature_schema_version",
     ),
+    "binding of features that are null": (
+        "mlp",
+        inner("binding", feature_schema_version=None),
+        "binding.feature_schema_version",
+    ),
+    "data set without a hash": (
+        "mlp",
+        inner("binding", teacher_dataset_hash=None),
+        "binding.teacher_dataset_hash: expected 64",
+    ),
+    "data set with a hash that is none": (
+        "mlp",
+        inner("binding", teacher_dataset_hash="0" * 63 + "g"),
+        "binding.teacher_dataset_hash: expected 64",
+    ),
+    "files that are a number": (
+        "mlp",
+        inner("binding", teacher_source_hashes=5),
+        "binding.teacher_source_hashes: expected an object",
+    ),
+    "file without a hash": (
+        "mlp",
+        inner("binding", teacher_source_hashes={"rows.jsonl": ""}),
+        "binding.teacher_source_hashes: expected an object",
+    ),
+    "no probe rows": ("mlp", payload_change(probe_rows=[]), "probe_rows: expected at least one"),
     "provenance of another schema": ("mlp", payload_change(provenance={}), "provenance.schema"),
     "catalogue of a text": ("mlp", payload_change(catalogue="abc"), "catalogue"),
     "catalogue with a repeated id": ("mlp", payload_change(catalogue=["hold", "hold", "push"]), "distinct"),
@@ -399,5 +425,5 @@ def test_a_file_beyond_the_limit_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "policy.safetensors"
     with path.open("wb") as file:
         file.truncate(2**30 + 1)  # sparse: it takes no room
-    with pytest.raises(InvalidCheckpointError, match="expected at most 1073741824 bytes"):
+    with pytest.raises(InvalidCheckpointError, match="expected at most 1,073,741,824 bytes"):
         load_checkpoint(path)

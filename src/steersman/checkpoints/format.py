@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steersman.checkpoints.binding import DATASET_BINDING, binding_mismatches
+from steersman.checkpoints.binding import binding_mismatches, check_dataset_binding
 from steersman.checkpoints.encoding import decode, encode
 from steersman.domain.canonical import canonical_json
 from steersman.domain.catalogue import ActionCatalogue
@@ -81,9 +81,9 @@ def save_checkpoint(
 ) -> str:
     """Write a checkpoint and return the SHA-256 of the file, 64 hexadecimal digits.
 
-    `probe_features`: [n, D], rows whose values are kept and replayed at every load. The file is read back before
-    it takes its name; a missing folder is made. Raises OutputExistsError, and InvalidCheckpointError when a loader
-    would refuse what is written.
+    `probe_features`: [n, D], at least one row, whose values are kept and replayed at every load. The file is read
+    back before it takes its name; a missing folder is made. Raises OutputExistsError, and InvalidCheckpointError when
+    a loader would refuse what is written.
     """
     check_absent(path)
     payload: dict[str, Any] = {
@@ -98,12 +98,14 @@ def save_checkpoint(
         "digest": "",
     }
     tensors = policy.tensors()
+    _check_size(sum(array.nbytes for array in tensors.values()))
     try:
         canonical_json(payload)
     except (TypeError, ValueError) as error:
         raise InvalidCheckpointError(f"binding or provenance: expected finite JSON ({error})") from error
     payload["digest"] = hashlib.sha256(encode(payload, tensors)).hexdigest()
     data = encode(payload, tensors)
+    _check_size(len(data))
     _load(data)
     with new_file(path) as part:
         part.write_bytes(data)
@@ -171,11 +173,10 @@ def _check_objects(payload: Mapping[str, Any]) -> None:
             raise InvalidCheckpointError(
                 f"{name}: expected a JSON object, got {type(payload[name]).__name__}"
             )
-    missing = [key for key in DATASET_BINDING if key not in payload["binding"]]
-    if missing:
-        raise InvalidCheckpointError(f"binding: missing {missing}")
-    version = payload["binding"].get("feature_schema_version")
-    if version is not None and version != payload["feature_schema"].get("version"):
+    check_dataset_binding(payload["binding"])
+    version = payload["feature_schema"].get("version")
+    version = payload["binding"].get("feature_schema_version", version)
+    if version != payload["feature_schema"].get("version"):
         raise InvalidCheckpointError(
             f"binding.feature_schema_version: expected {payload['feature_schema'].get('version')!r}, got {version!r}"
         )
@@ -183,6 +184,8 @@ def _check_objects(payload: Mapping[str, Any]) -> None:
         raise InvalidCheckpointError(f"provenance.schema: expected {TRAINING_SCHEMA!r}")
     if not isinstance(payload["catalogue"], list) or not isinstance(payload["probe_rows"], list):
         raise InvalidCheckpointError("catalogue and probe_rows: expected lists")
+    if not payload["probe_rows"]:
+        raise InvalidCheckpointError("probe_rows: expected at least one, got none")
 
 
 def _probe(policy: FittedPolicy, row: NDArray[Any]) -> dict[str, Any]:
@@ -210,6 +213,15 @@ def _replay(policy: FittedPolicy, probes: list[Any]) -> None:
             )
 
 
+def _check_size(size: int, *, where: str | None = None) -> None:
+    if size > MAX_FILE_BYTES:
+        raise InvalidCheckpointError(
+            f"expected at most {MAX_FILE_BYTES:,} bytes, got {size:,}",
+            where=where,
+            hint="a forest of fewer trees, or with more rows in a leaf, takes less",
+        )
+
+
 def _read(path: Path) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -223,10 +235,7 @@ def _read(path: Path) -> bytes:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise InvalidCheckpointError("expected a regular file", where=str(path))
-        if status.st_size > MAX_FILE_BYTES:
-            raise InvalidCheckpointError(
-                f"expected at most {MAX_FILE_BYTES} bytes, got {status.st_size}", where=str(path)
-            )
+        _check_size(status.st_size, where=str(path))
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             return file.read(MAX_FILE_BYTES)
     finally:
