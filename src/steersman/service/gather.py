@@ -26,6 +26,9 @@ _Done = Callable[[Any], None]
 class Committer(Protocol):
     """Where transactions run: `run` calls `done` in the event loop with what `work` returned."""
 
+    beside: bool
+    """Whether a transaction runs while the event loop goes on, or in it."""
+
     def run(self, work: Callable[[], Any], done: _Done) -> None:
         """Run `work`, which raises nothing, after what was handed in before; then call `done`."""
         ...
@@ -38,6 +41,8 @@ class Committer(Protocol):
 class InlineCommitter:
     """Runs transactions in the event loop itself: no hand-over, and nothing else happens meanwhile."""
 
+    beside = False
+
     def run(self, work: Callable[[], Any], done: _Done) -> None:
         """See `Committer`."""
         done(work())
@@ -48,6 +53,8 @@ class InlineCommitter:
 
 class ThreadCommitter:
     """Runs transactions in a thread of its own, one after the other."""
+
+    beside = True
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start the thread, which answers to `loop`."""
@@ -181,6 +188,8 @@ class Gatherer(Generic[_Q, _A]):
         found: list[list[_A | SteersmanError] | Exception],
         started: float,
     ) -> None:
+        if self._committer.beside:
+            self._start()  # what waits is committed while these answers are sent
         for entry, answers in zip(entries, found, strict=True):
             if entry.future.cancelled():
                 continue
@@ -192,4 +201,5 @@ class Gatherer(Generic[_Q, _A]):
             [item for answers in found if isinstance(answers, list) for item in answers],
             time.monotonic() - started,
         )
-        asyncio.get_running_loop().call_soon(self._start)
+        if not self._committer.beside:
+            asyncio.get_running_loop().call_soon(self._start)
