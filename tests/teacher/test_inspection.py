@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from steersman.teacher.dataset import load_teacher_dataset
-from steersman.teacher.inspection import ActionSummary, inspect_rows
+from steersman.teacher.inspection import ActionSummary, contradicting_rows, inspect_rows
 from steersman.teacher.streaming_scene import encode
 from tests.teacher.making import BINDING, complete_control, declared_metadata, make_row, write_rows
 from tests.teacher.test_binding import declared_row
@@ -18,6 +18,25 @@ from tests.teacher.test_binding import declared_row
 def encoded_row(number: int, **changes: Any) -> dict[str, Any]:
     control = complete_control(valid_count=number)
     return make_row(number, control_input=control, features=encode(control).tolist(), **changes)
+
+
+def test_rows_that_contradict_themselves_are_counted(tmp_path: Path) -> None:
+    masked = {
+        "feasible_mask": [True, False, True, True],
+        "losses": [1.0, None, 3.0, 2.0],
+        "costs": [0.0, None, 0.0, 0.0],
+    }
+    right, wrong = [1.0, None, -1.0, 0.0], [-1.0, None, 1.0, 0.0]
+    rows = [
+        make_row(0),
+        make_row(1, **masked, advantages=right),
+        make_row(2, **masked, advantages=wrong),
+        make_row(3, **masked, advantages=[1.0 + 1e-4, None, -1.0, 0.0]),
+        make_row(4, **masked, advantages=[1.0 + 1e-6, None, -1.0, 0.0]),  # rounding
+    ]
+    path = write_rows(tmp_path / "rows.jsonl", rows)
+    assert contradicting_rows(load_teacher_dataset(path)) == 2
+    assert inspect_rows(path).advantages.rows == 2
 
 
 def test_counts_are_those_of_distinct_rows(tmp_path: Path) -> None:

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from steersman.errors import InvalidInputError
 from steersman.teacher.binding import BindingCheck
-from steersman.teacher.dataset import Progress, merged_rows
+from steersman.teacher.dataset import Progress, TeacherDataset, merged_rows
 from steersman.teacher.index import RowIndex
 from steersman.teacher.profiles import Encoder, RowProfile
 from steersman.teacher.reading import RowReader, find_collections
 from steersman.teacher.rows import CheckedRow
 from steersman.teacher.sources import Paths, find_sources
 
-__all__ = ["ActionSummary", "Disagreement", "RowsInspection", "inspect_rows"]
+__all__ = ["ActionSummary", "Disagreement", "RowsInspection", "contradicting_rows", "inspect_rows"]
 
 _MOST_PLACES = 5
 _NEAR = 1e-4  # the tolerance that a fit has by default
@@ -117,6 +117,12 @@ def inspect_rows(paths: Paths, *, progress: Progress | None = None) -> RowsInspe
     )
 
 
+def contradicting_rows(dataset: TeacherDataset) -> int:
+    """Return how many rows have advantages that are not the mean feasible loss minus the action's loss."""
+    expected = np.nanmean(dataset.losses, axis=1, keepdims=True) - dataset.losses
+    return int(_differ(dataset.advantages, expected).any(axis=1).sum())
+
+
 class _Findings:
     """Collects contradictions."""
 
@@ -174,7 +180,7 @@ class _Tally:
         self._count_regrets(advantages, feasible)
         self._look_at_indicators(features, place)
         expected = losses[feasible].mean() - losses[feasible]
-        off = _differences(advantages[feasible], expected)
+        off = np.flatnonzero(_differ(advantages[feasible], expected))
         if off.size:
             action = self._profile.catalogue.ids[np.flatnonzero(feasible)[off[0]]]
             worst = float(np.abs(advantages[feasible] - expected).max())
@@ -245,7 +251,7 @@ class _Tally:
         except InvalidInputError as error:
             self.not_encodable.add(f"{place}: {error.message}", 0.0)
             return
-        off = _differences(encoded, features)
+        off = np.flatnonzero(_differ(encoded, features))
         if off.size:
             name = self._profile.features.names[off[0]]
             got, expected = features[off[0]], encoded[off[0]]
@@ -253,6 +259,6 @@ class _Tally:
             self.skew.add(f"{place}: {name} is {got:g}, encoded {expected:g}", worst)
 
 
-def _differences(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Return where [K] numbers differ by more than rounding in float32 explains."""
-    return np.flatnonzero(np.abs(left - right) > _ABSOLUTE + _RELATIVE * np.abs(right))
+def _differ(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return where numbers differ by more than rounding in float32 explains; NaN never does."""
+    return np.abs(left - right) > _ABSOLUTE + _RELATIVE * np.abs(right)
