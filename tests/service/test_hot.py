@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 from tests.support.served import Caller, Server
 
 
@@ -57,3 +59,28 @@ def test_an_id_with_other_content_is_refused_with_both_fingerprints(company: Cal
     assert problem["code"] == "id-reused"
     assert len({problem["stored_fingerprint"], problem["given_fingerprint"]}) == 2
     assert refused.headers["x-request-id"] == problem["request_id"]
+
+
+def test_a_list_of_an_operator_spans_tenants(server: Server) -> None:
+    base = f"base-{uuid4().hex}"
+    server.library.create_base(base, {"actions": ["hold", "trade"], "states": 2})
+    # One starts from a base, one does not, and neither has decided anything yet.
+    one, two = server.company(base=base), server.company()
+    operator = server.caller(None)
+    items = [
+        {"state": 0, "decision_id": "d", "tenant": tenant} for tenant in (one.tenant, two.tenant, "nobody")
+    ]
+    made, also, refused = operator.post("/v1/decide:batch", {"items": items}).json()["items"]
+    assert (made["tenant"], also["tenant"]) == (one.tenant, two.tenant)
+    assert refused["error"]["detail"] == "there is no tenant 'nobody'"
+    rewards = [{"decision_id": "d", "value": 1.0, "tenant": tenant} for tenant in (one.tenant, two.tenant)]
+    recorded = operator.post("/v1/reward:batch", {"items": rewards}).json()["items"]
+    assert [reward["effect"] for reward in recorded] == ["learned", "learned"]
+    assert [len(caller.get("/v1/decisions").json()["items"]) for caller in (one, two)] == [1, 1]
+
+
+def test_a_list_holds_at_most_a_thousand(company: Caller) -> None:
+    assert company.post("/v1/decide:batch", {"items": []}).json() == {"items": []}
+    assert len(company.post("/v1/decide:batch", {"items": [{"state": 0}] * 1000}).json()["items"]) == 1000
+    refused = company.post("/v1/decide:batch", {"items": [{"state": 0}] * 1001})
+    assert (refused.status_code, refused.json()["detail"]) == (400, "items: expected at most 1000, got 1001")
