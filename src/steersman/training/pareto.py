@@ -152,8 +152,8 @@ def advise(points: Sequence[ParetoPoint]) -> str:
         )
     best = min(better, key=lambda point: point.regret)
     return (
-        f"Weight {best.weight:g} has less regret and less mean cost than weight 0 ({best.regret:.4g} against "
-        f"{plain.regret:.4g}, {best.mean_cost:.4g} against {plain.mean_cost:.4g}). Fit again with --cost-weight "
+        f"Weight {best.weight:g} has less regret and less mean cost than weight 0 ({best.regret:.5g} against "
+        f"{plain.regret:.5g}, {best.mean_cost:.5g} against {plain.mean_cost:.5g}). Fit again with --cost-weight "
         f"{best.weight:g}, and judge that by --folds: the scenes that chose a weight flatter it."
     )
 

@@ -232,7 +232,7 @@ def draw_pareto(points: tuple[ParetoPoint, ...]) -> bytes:
             zorder=3,
         )
     beyond = ", ".join(
-        f"{_short(line.label, 24)} ({line.mean_cost:.3g}, {line.regret:.3g})" for line in far[:4]
+        f"{_short(line.label, 30)} ({line.mean_cost:.5g}, {line.regret:.5g})" for line in far[:4]
     )
     more = f" and {len(far) - 4} more" if len(far) > 4 else ""
     note = f"beyond the picture: {beyond}{more}" if far else ""
@@ -271,7 +271,7 @@ def _label(figure: Any, axes: Any, lines: Sequence[ParetoLine]) -> None:
     frame, canvas = axes.get_window_extent(), cast(Any, FigureCanvasAgg(figure))
     for line, mark in zip(lines, marks, strict=True):
         label = axes.annotate(
-            _short(line.label.removeprefix("weight "), 40),
+            _short(line.label.removeprefix("weight ").removeprefix("always "), 40),
             (line.mean_cost, line.regret),
             (0.0, 0.0),
             textcoords="offset points",
