@@ -38,8 +38,20 @@ def errors_page() -> str:
     ]
     for kind in _in_tree_order(SteersmanError):
         parent = kind.__bases__[0].__name__
-        parts += [f"## {kind.__name__}\n", f"{inspect.getdoc(kind)}\n", f"A kind of `{parent}`.\n"]
+        parts += [
+            f"## {kind.__name__}\n",
+            f"{inspect.getdoc(kind)}\n",
+            f"A kind of `{parent}`.{_over_http(kind)}\n",
+        ]
     return "\n".join(parts)
+
+
+def _over_http(kind: type[SteersmanError]) -> str:
+    if not importlib.util.find_spec("steersman.service"):
+        return ""
+    from steersman.service.problems import STATUS
+
+    return f" Over HTTP: status {STATUS[kind]}, code `{kind.code()}`."
 
 
 def settings_page() -> str:
