@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +136,37 @@ def test_the_log_takes_what_it_is_given() -> None:
     Log("all", stream).line("event", text='a "quoted"\nline')
     (line,) = stream.getvalue().splitlines()
     assert json.loads(line)["text"] == 'a "quoted"\nline'
+
+
+WORKER = """
+import os
+
+from steersman.errors import IdReusedError
+from steersman.service.metrics import Metrics
+
+metrics = Metrics()
+metrics.watch_queue("decide", lambda: {depth})
+metrics.committed("decide", [IdReusedError(stored_fingerprint="a", given_fingerprint="b")], 0.1)
+print(metrics.page().decode(), flush=True)
+os._exit(0)
+"""
+
+
+def test_a_worker_that_is_gone_leaves_its_counts_and_not_its_queue(tmp_path: Path) -> None:
+    pages = [
+        subprocess.run(
+            [sys.executable, "-c", WORKER.format(depth=depth)],
+            env=os.environ | {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for depth in (5, 2)
+    ]
+    first, second = (samples(page.strip()) for page in pages)
+    assert (
+        first['steersman_queue_items{verb="decide"}'],
+        second['steersman_queue_items{verb="decide"}'],
+    ) == (5, 2)
+    assert first['steersman_conflicts_total{verb="decide"}'] == 1
+    assert second['steersman_conflicts_total{verb="decide"}'] == 2

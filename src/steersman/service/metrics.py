@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from steersman.domain.records import Decision, Reward
 from steersman.errors import ConflictError
@@ -107,8 +108,10 @@ class Metrics:
     def page(self) -> bytes:
         """Return every metric in the text format of Prometheus."""
         self.note_depths()
-        if _SHARED not in os.environ:
+        folder = os.environ.get(_SHARED)
+        if folder is None:
             return generate_latest(self._registry)
+        _forget_the_dead(Path(folder))
         registry = CollectorRegistry()
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)
@@ -127,3 +130,13 @@ class Metrics:
         if child is None:
             child = self._children[key] = metric.labels(*labels)
         return child
+
+
+def _forget_the_dead(folder: Path) -> None:
+    """Drop the queues of workers that are gone; what they had counted stays."""
+    for file in folder.glob("gauge_live*.db"):
+        pid = int(file.stem.rpartition("_")[2])
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            mark_process_dead(pid, str(folder))  # type: ignore[no-untyped-call]
