@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import json
 import re
 import subprocess
@@ -281,7 +282,7 @@ def test_the_page_of_a_fallback_shows_both(tmp_path: Path) -> None:
     asked = request(tmp_path, teacher=(hopeless(tmp_path / "hopeless"),), fallback=True)
     report = fit_policy(replace(asked, report=tmp_path / "report"))
     page = (tmp_path / "report" / "report.html").read_text()
-    (line,) = [row for row in page.split("<tr") if '<td class="">heldout regret</td>' in row]
+    (line,) = [row for row in page.split("<tr") if '<td class="">held-out regret</td>' in row]
     figures = [float(cell) for cell in re.findall(r"<td class=\"n\">([0-9.]+)</td>", line)]
     assert figures == pytest.approx(
         [report.metrics["heldout_regret"], report.result.metrics["heldout_regret"]], rel=1e-3
@@ -404,6 +405,60 @@ def test_the_report_is_a_page_of_its_own_and_pictures(tmp_path: Path) -> None:
     assert "http" not in page.replace("http-equiv", "")
     assert "<script" not in page
     assert "Over 3 folds of 12 scenes" in page
+
+
+def test_a_report_tells_which_data_and_checkpoint_it_is_of(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    settings = replace(QUICK, learner="auto", trees=12)
+    asked = request(tmp_path, settings=settings, cost_weight=0.25, report=tmp_path / "report")
+    made = load_policy(fit_policy(asked).output).provenance
+    page = (tmp_path / "report" / "report.html").read_text()
+    for told in (
+        str(asked.output),
+        made["teacher_dataset_hash"],
+        made["teacher_source_hashes"]["rows.jsonl"],
+        "model-1",
+        '{"samples":16}',
+        f"steersman {made['versions']['steersman']}",
+        "What was compared",
+    ):
+        assert html.escape(told) in page, told
+    assert page.count('<td class="n">mixed</td>') >= sum(
+        trial["settings"]["loss"] == "mixed" for trial in made["trials"]
+    )
+    learner = made["hyper_parameters"]["learner"]
+    rows = re.findall(r"<td class=\"\">([a-z ]+)</td><td class=\"n\">([^<]*)</td></tr>", page)
+    assert ("cost weight", "0.25") in rows
+    assert any(name == "epochs" for name, _ in rows) == (learner == "mlp")
+    assert any(name == "trees" for name, _ in rows) == (learner == "forest")
+
+
+def test_rows_that_contradict_themselves_are_told_beside_the_verdict(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    rows = draw_rows()
+    for row in rows[:5]:
+        row["advantages"] = [None if gain is None else -gain for gain in row["advantages"]]
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    report = fit_policy(request(tmp_path, teacher=(tmp_path / "odd",), report=tmp_path / "report"))
+    wrong = sum(any(gain for gain in row["advantages"]) for row in rows[:5])  # 0 is its own opposite
+    told = f"In {wrong} of 96 rows advantages do not follow from the losses."
+    assert report.remarks[0].startswith(told)
+    assert report.to_json()["remarks"] == list(report.remarks)
+    assert told in (tmp_path / "report" / "report.html").read_text()
+
+
+def test_what_to_try_next_stands_beside_a_verdict_that_is_not_good(tmp_path: Path) -> None:
+    few = fit_policy(request(tmp_path)).remarks  # 3 of 12 scenes are held out
+    falling = "The training loss was still falling after 20 epochs: more `--epochs` may do better."
+    assert few == ("To judge with these rows: `--folds 5` holds every scene out once.", falling)
+    judged = fit_policy(request(tmp_path, folds=3, output=tmp_path / "judged"))
+    assert judged.verdict.kind != "better"
+    assert judged.remarks[0].startswith("To try next: `--learner auto`")
+    write_rows(tmp_path / "many", scenes=30, rows=20)
+    settings = FitSettings(learner="forest", trees=40)
+    good = request(tmp_path, teacher=(tmp_path / "many",), folds=3, settings=settings, output=tmp_path / "g")
+    assert fit_policy(good).remarks == ()
 
 
 def test_a_report_without_held_out_scenes_says_so(tmp_path: Path) -> None:

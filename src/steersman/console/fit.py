@@ -11,12 +11,12 @@ from rich.text import Text
 
 from steersman.console.grid import facts, grid
 from steersman.console.words import count, number
+from steersman.training.pareto import ParetoPoint, advise, join_equal
 
 if TYPE_CHECKING:
     from steersman.training.crossval import CrossValidation
     from steersman.training.evidence import Evidence, Judged
     from steersman.training.intervals import Interval
-    from steersman.training.pareto import ParetoPoint
     from steersman.usecases.fit import FitReport
 
 __all__ = ["fit_parts"]
@@ -37,9 +37,10 @@ def fit_parts(report: FitReport) -> list[RenderableType]:
             "The two part: rows of one scene are alike, and a random split tests on scenes that are known."
         )
     if report.pareto:
-        parts.append(_pareto_table(report.pareto))
+        parts += [_pareto_table(report.pareto), Text(advise(report.pareto))]
     colour = _COLOURS.get(report.verdict.kind, "yellow")
-    return [*parts, Text(report.verdict.sentence, style=colour), _written(report)]
+    sentences = [Text(report.verdict.sentence, style=colour), *(Text(remark) for remark in report.remarks)]
+    return [*parts, *sentences, _written(report)]
 
 
 def _fit_facts(report: FitReport) -> Table:
@@ -124,14 +125,14 @@ def _folds_table(folds: CrossValidation) -> Table:
 def _pareto_table(points: tuple[ParetoPoint, ...]) -> Table:
     rows = [
         [
-            number(point.weight) if point.weight is not None else point.name.replace("fixed:", "always ", 1),
-            number(point.regret),
-            number(point.mean_cost),
-            "on the front" if point.on_front else "",
+            line.label,
+            number(line.regret),
+            number(line.mean_cost),
+            "on the front" if line.on_front else "",
         ]
-        for point in points
+        for line in join_equal(points)
     ]
-    columns = ["cost weight", "mean regret", "mean cost", ""]
+    columns = ["", "mean regret", "mean cost", ""]
     return grid("What regret buys in costs", columns, rows, numbers=columns[1:3])
 
 

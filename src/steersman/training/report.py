@@ -6,16 +6,19 @@ import base64
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from shutil import rmtree
+from typing import Any
 
+from steersman.domain.canonical import canonical_json
 from steersman.errors import InvalidInputError, OutputExistsError
 from steersman.training.crossval import CrossValidation
-from steersman.training.evidence import Evidence
+from steersman.training.evidence import MIN_SCENES, Evidence
 from steersman.training.fit import PolicyFitResult
 from steersman.training.intervals import Interval
-from steersman.training.pareto import ParetoPoint
+from steersman.training.pareto import ParetoPoint, advise, join_equal
 from steersman.training.plots import (
     draw_confusion,
     draw_losses,
@@ -26,8 +29,23 @@ from steersman.training.plots import (
 )
 from steersman.training.verdict import Verdict
 
-__all__ = ["check_report_folder", "render_report", "staged_report"]
+__all__ = ["ReportContent", "check_report_folder", "render_report", "staged_report"]
 
+_NETWORK_ONLY = frozenset(
+    {
+        "inputs",
+        "hidden_dim",
+        "epochs",
+        "learning_rate",
+        "weight_decay",
+        "device",
+        "ensemble",
+        "early_stopping",
+    }
+)
+_FOREST_ONLY = frozenset({"trees", "min_leaf"})
+_MOST_FILES = 20
+_ROUNDING = 1e-12  # a mean that is 0 but for rounding
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1d2329; max-width: 54rem; margin: 2rem auto; padding: 0 1rem }
 h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2.2rem }
@@ -35,6 +53,7 @@ p.verdict { font-size: 1.1rem; border-left: .3rem solid #8a929b; padding: .4rem 
 p.better { border-color: #2e7d4f } p.worse { border-color: #b8432f }
 table { border-collapse: collapse } th, td { text-align: left; padding: .2rem .9rem .2rem 0 }
 th { border-bottom: 1px solid #8a929b }
+table.origin td { overflow-wrap: anywhere; vertical-align: top }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
 tr.policy td { font-weight: 600 } img { max-width: 100%; height: auto } .note { color: #58616b }
 div.wide { overflow-x: auto }
@@ -58,23 +77,29 @@ def check_report_folder(folder: Path) -> None:
         )
 
 
-def render_report(
-    result: PolicyFitResult,
-    *,
-    metrics: Mapping[str, float | int | None],
-    evidence: Evidence | None,
-    folds: CrossValidation | None,
-    pareto: tuple[ParetoPoint, ...],
-    verdict: Verdict,
-) -> dict[str, bytes]:
-    """Return the files of a report by name: `report.html` and the pictures. Raises MissingExtraError.
+@dataclass(frozen=True, slots=True, eq=False)
+class ReportContent:
+    """What a report tells."""
 
-    `metrics` are those of the policy as written, which may be another than that of `result`.
-    """
-    pictures = _draw(result, evidence, pareto)
-    page = _page(result, evidence, folds, pareto, pictures, metrics=metrics, verdict=verdict)
-    files = {f"{name}.png": content for name, (_, content) in pictures.items()}
-    return files | {"report.html": page.encode()}
+    output: Path  # the checkpoint
+    result: PolicyFitResult
+    metrics: Mapping[
+        str, float | int | None
+    ]  # of the policy as written, which may be another than that of `result`
+    evidence: Evidence | None
+    folds: CrossValidation | None
+    pareto: tuple[ParetoPoint, ...]
+    verdict: Verdict
+    remarks: tuple[str, ...]
+    binding: Mapping[str, Any]
+    provenance: Mapping[str, Any]
+
+
+def render_report(content: ReportContent) -> dict[str, bytes]:
+    """Return the files of a report by name: `report.html` and the pictures. Raises MissingExtraError."""
+    pictures = _draw(content)
+    files = {f"{name}.png": picture for name, (_, picture) in pictures.items()}
+    return files | {"report.html": _page(content, pictures).encode()}
 
 
 @contextmanager
@@ -112,58 +137,60 @@ def _part(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.part")
 
 
-def _draw(
-    result: PolicyFitResult, evidence: Evidence | None, pareto: tuple[ParetoPoint, ...]
-) -> dict[str, tuple[str, bytes]]:
+def _draw(content: ReportContent) -> dict[str, tuple[str, bytes]]:
     """Return heading and content of each picture by name."""
-    pictures: dict[str, tuple[str, bytes]] = {}
-    if evidence is not None:
-        pictures["regret"] = ("Regret on held-out scenes", draw_regrets(evidence))
+    result, pictures = content.result, dict[str, tuple[str, bytes]]()
+    if content.evidence is not None:
+        pictures["regret"] = ("Regret on held-out scenes", draw_regrets(content.evidence))
         pictures["scenes"] = ("Regret by scene", draw_scenes(result))
         pictures["predictions"] = ("Predicted against true", draw_predictions(result))
         pictures["confusion"] = ("Chosen against best", draw_confusion(result))
     if result.losses:
         pictures["loss"] = ("Training loss", draw_losses(result))
-    if pareto:
-        pictures["pareto"] = ("Regret against cost", draw_pareto(pareto))
+    if content.pareto:
+        pictures["pareto"] = ("Regret against cost", draw_pareto(content.pareto))
     return pictures
 
 
-def _page(
-    result: PolicyFitResult,
-    evidence: Evidence | None,
-    folds: CrossValidation | None,
-    pareto: tuple[ParetoPoint, ...],
-    pictures: dict[str, tuple[str, bytes]],
-    *,
-    metrics: Mapping[str, float | int | None],
-    verdict: Verdict,
-) -> str:
+def _page(content: ReportContent, pictures: Mapping[str, tuple[str, bytes]]) -> str:
+    title = f"Report of the fit of {escape(content.output.name)}"
     parts = [
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Report of a fit</title>',
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>',
         '<meta name="viewport" content="width=device-width">',
-        f"<style>{_STYLE}</style></head><body><h1>Report of a fit</h1>",
-        _verdict(verdict),
-        _summary(result, metrics, verdict),
+        f"<style>{_STYLE}</style></head><body><h1>{title}</h1>",
+        _verdict(content.verdict),
+        *map(_paragraph, content.remarks),
+        _summary(content),
     ]
-    if evidence is not None:
-        parts += ["<h2>What it must beat</h2>", _evidence_table(evidence)]
-    if folds is not None:
-        parts += ["<h2>Cross-validation</h2>", _folds_table(folds)]
-    for heading, content in pictures.values():
-        encoded = base64.b64encode(content).decode("ascii")
+    if content.folds is not None:
+        parts += ["<h2>Cross-validation</h2>", _folds_table(content.folds)]
+    if content.evidence is not None:
+        parts += ["<h2>What it must beat</h2>", _evidence_table(content.evidence)]
+    if content.evidence is not None and content.folds is not None:
+        parts.append(
+            '<p class="note">The verdict is that of the folds, which see every scene. This table and the pictures '
+            "show the scenes of one split, and may look otherwise.</p>"
+        )
+    for heading, picture in pictures.values():
+        encoded = base64.b64encode(picture).decode("ascii")
         parts.append(
             f'<h2>{heading}</h2><div class="wide"><img alt="{heading}" src="data:image/png;base64,{encoded}"></div>'
         )
-    if pareto:
+    if content.pareto:
         rows = [
-            [point.name, _number(point.regret), _number(point.mean_cost), _tick(point.on_front)]
-            for point in pareto
+            [line.label, _number(line.regret), _number(line.mean_cost), _tick(line.on_front)]
+            for line in join_equal(content.pareto)
         ]
-        parts.append(_table(["", "regret", "mean cost", "on the front"], rows))
-    settings = [[name, str(value)] for name, value in result.settings.to_json().items()]
-    parts += ["<h2>Settings of the fit</h2>", _table(["", "value"], settings), "</body></html>"]
+        parts += [
+            _table(["", "regret", "mean cost", "on the front"], rows),
+            _paragraph(advise(content.pareto)),
+        ]
+    parts += [_settings(content.result), _trials(content.result), _origin(content), "</body></html>"]
     return "\n".join(parts)
+
+
+def _paragraph(text: str) -> str:
+    return f"<p>{escape(text)}</p>"
 
 
 def _verdict(verdict: Verdict) -> str:
@@ -171,29 +198,91 @@ def _verdict(verdict: Verdict) -> str:
     return f'<p class="verdict {kind}">{escape(verdict.sentence)}</p>'
 
 
-def _summary(result: PolicyFitResult, metrics: Mapping[str, float | int | None], verdict: Verdict) -> str:
+def _summary(content: ReportContent) -> str:
     """Return the metrics of the policy as written, and beside them those of a fit that gave way to it."""
-    sides, head, note = [metrics], ["", "value"], ""
-    if verdict.fell_back:
-        sides, head = [metrics, result.metrics], ["", "as written", "the fit"]
+    sides, head, note = [content.metrics], ["", "value"], ""
+    if content.verdict.fell_back:
+        sides, head = [content.metrics, content.result.metrics], ["", "as written", "the fit"]
         note = '<p class="note">All that follows shows the fit, which is not what was written.</p>'
-    rows = [[name.replace("_", " "), *(_figure(side[name]) for side in sides)] for name in metrics]
+    rows = [
+        [
+            name.replace("heldout", "held-out").replace("_", " "),
+            *(_figure(name, side[name]) for side in sides),
+        ]
+        for name in content.metrics
+    ]
     return _table(head, rows) + note
+
+
+def _settings(result: PolicyFitResult) -> str:
+    """Return the settings that had a part in the fit."""
+    idle = _FOREST_ONLY if result.settings.learner == "mlp" else _NETWORK_ONLY
+    settings = result.settings.to_json() | {"cost_weight": result.cost_weight}
+    rows = [[name.replace("_", " "), str(value)] for name, value in settings.items() if name not in idle]
+    return "<h2>Settings of the fit</h2>" + _table(["", "value"], rows)
+
+
+def _trials(result: PolicyFitResult) -> str:
+    """Return what was compared on inner folds, by what differs, least regret first."""
+    trials = sorted(result.decision.trials, key=lambda trial: trial.regret)
+    if not trials:
+        return ""
+    settings = [trial.settings.to_json() for trial in trials]
+    differing = [name for name in settings[0] if len({str(each[name]) for each in settings}) > 1]
+    rows = [
+        [_number(trial.regret), *(str(each[name]) for name in differing)]
+        for trial, each in zip(trials, settings, strict=True)
+    ]
+    head = ["regret on inner folds", *(name.replace("_", " ") for name in differing)]
+    return "<h2>What was compared</h2>" + _table(head, rows)
+
+
+def _origin(content: ReportContent) -> str:
+    """Return what tells this report from others, and to which checkpoint and data it belongs."""
+    made = content.provenance
+    sources = made["teacher_source_hashes"]
+    pairs: dict[str, str] = {
+        "checkpoint": str(content.output),
+        "profile": made["profile"],
+        "rows": f"{made['row_count']}, and {made['duplicate_rows']} duplicates left out",
+        "data set": made["teacher_dataset_hash"],
+    }
+    pairs |= {f"file {name}": sources[name] for name in sorted(sources)[:_MOST_FILES]}
+    if len(sources) > _MOST_FILES:
+        pairs["more files"] = str(len(sources) - _MOST_FILES)
+    if made["init_policy_sha256"] is not None:
+        pairs["continued from"] = made["init_policy_sha256"]
+    pairs |= {
+        f"bound to {name}": value if isinstance(value, str) else canonical_json(value)
+        for name, value in content.binding.items()
+        if not name.startswith("teacher_")
+    }
+    pairs["made with"] = ", ".join(f"{name} {version}" for name, version in made["versions"].items())
+    lines = "".join(
+        f"<tr><td>{escape(name)}</td><td>{escape(value)}</td></tr>" for name, value in pairs.items()
+    )
+    return f'<h2>Where it comes from</h2><div class="wide"><table class="origin">{lines}</table></div>'
 
 
 def _evidence_table(evidence: Evidence) -> str:
     rows = [evidence.oracle, evidence.policy, *evidence.fixed, evidence.uniform]
     rows.sort(key=lambda row: row.regret)
-    cells = [[row.name, _number(row.regret), _interval(row.interval), _number(row.mean_cost)] for row in rows]
+    names = [f"always {row.name}" if row in evidence.fixed else row.name for row in rows]
+    cells = [
+        [name, _number(row.regret), _interval(row.interval), _number(row.mean_cost)]
+        for name, row in zip(names, rows, strict=True)
+    ]
     table = _table(["", "regret", "95 % interval", "mean cost"], cells, strong=rows.index(evidence.policy))
+    intervals = "intervals from a paired bootstrap over scenes"
+    if evidence.policy.interval is None:
+        intervals = f"for intervals at least {MIN_SCENES} scenes are needed"
     best, hindsight = evidence.best_fixed, evidence.hindsight
     return (
         f"{table}<p>Gap closed: {_number(evidence.gap_closed)} {_interval(evidence.gap_closed_interval)} of the "
         f"regret of {escape(best.name)} ({_number(best.regret)}), which the training scenes rank first. "
         f"The held-out scenes themselves would have ranked {escape(hindsight.name)} first "
         f"({_number(hindsight.regret)}).</p>"
-        f'<p class="note">{evidence.row_count} rows of {evidence.scene_count} scenes; intervals from a paired '
-        f"bootstrap over scenes.</p>"
+        f'<p class="note">{evidence.row_count} rows of {evidence.scene_count} scenes; {intervals}.</p>'
     )
 
 
@@ -231,13 +320,17 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, strong: int | 
     return f'<div class="wide"><table><tr>{heads}</tr>{"".join(lines)}</table></div>'
 
 
-def _figure(value: float | int | None) -> str:  # noqa: PYI041 - counts are shown as counts
-    return str(value) if isinstance(value, int) else _number(value)
+def _figure(name: str, value: float | None) -> str:
+    if value is not None and name.endswith(("_coverage", "_accuracy")):
+        return f"{value:.1%}"
+    return f"{value:,}" if name.endswith("_count") else _number(value)
 
 
 def _number(value: float | None) -> str:
     if value is None:
         return "none"
+    if abs(value) < _ROUNDING:
+        return "0"
     return f"{value:,.0f}" if 9999.5 <= abs(value) < 1e15 else f"{value:.4g}"
 
 

@@ -36,7 +36,8 @@ from steersman.training.provenance import (
     probe_features,
     training_provenance,
 )
-from steersman.training.report import check_report_folder, render_report, staged_report
+from steersman.training.remarks import remarks_on
+from steersman.training.report import ReportContent, check_report_folder, render_report, staged_report
 from steersman.training.settings import FitSettings
 from steersman.training.verdict import Verdict, reach_verdict
 
@@ -85,6 +86,7 @@ class FitReport:
     evidence: Evidence | None  # None without held-out scenes
     cross_validation: CrossValidation | None
     pareto: tuple[ParetoPoint, ...]
+    remarks: tuple[str, ...]  # what else a person should know, in plain words
     report: Path | None
 
     def to_json(self) -> dict[str, Any]:
@@ -117,6 +119,7 @@ class FitReport:
             "cost_weight": self.result.cost_weight,
             "sentence": self.verdict.sentence,
             "verdict": self.verdict.kind,
+            "remarks": list(self.remarks),
             "gap_closed": gap_closed,
             "best_fixed_action": None if evidence is None else evidence.best_fixed.name,
             "best_fixed_regret": None if evidence is None else evidence.best_fixed.regret,
@@ -159,6 +162,7 @@ def fit_policy(request: FitRequest, *, progress: Progress = quiet) -> FitReport:
     folds = _cross_validation(request, dataset, progress)
     pareto = _pareto(request, dataset, result, progress)
     verdict = reach_verdict(evidence, folds, fallback=request.fallback)
+    remarks = remarks_on(dataset, result, verdict, folds=request.folds)
     policy, metrics = result.policy, result.metrics
     if verdict.fell_back:
         policy = _fixed(result, ranking)
@@ -175,10 +179,10 @@ def fit_policy(request: FitRequest, *, progress: Progress = quiet) -> FitReport:
     )
     written: AbstractContextManager[None] = nullcontext()
     if request.report is not None:
-        files = render_report(
-            result, metrics=metrics, evidence=evidence, folds=folds, pareto=pareto, verdict=verdict
+        content = ReportContent(
+            request.output, result, metrics, evidence, folds, pareto, verdict, remarks, binding, provenance
         )
-        written = staged_report(request.report, files)
+        written = staged_report(request.report, render_report(content))
     with written:
         sha256 = save_checkpoint(
             request.output,
@@ -200,6 +204,7 @@ def fit_policy(request: FitRequest, *, progress: Progress = quiet) -> FitReport:
         evidence=evidence,
         cross_validation=folds,
         pareto=pareto,
+        remarks=remarks,
         report=request.report,
     )
 
