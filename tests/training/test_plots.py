@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from io import BytesIO
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -14,12 +15,15 @@ from tests.support.teaching import draw_examples, draw_rows
 pytest.importorskip("torch")
 pytest.importorskip("matplotlib")
 
+from matplotlib.figure import Figure
+from matplotlib.text import Annotation, Text
 from PIL import Image
 
+from steersman.training import plots
 from steersman.training.examples import Examples
 from steersman.training.fit import PolicyFitResult, fit_action_policy
 from steersman.training.learners import fit_decided
-from steersman.training.pareto import ParetoPoint, mark_front
+from steersman.training.pareto import ParetoPoint, join_equal, mark_front
 from steersman.training.plots import draw_confusion, draw_pareto, draw_predictions, draw_scenes
 from steersman.training.settings import FitSettings
 
@@ -90,3 +94,33 @@ def point(name: str, weight: float | None, regret: float, cost: float) -> Pareto
 def test_a_sweep_is_drawn_wherever_its_points_lie(points: list[ParetoPoint]) -> None:
     with Image.open(BytesIO(draw_pareto(mark_front(points)))) as picture:
         assert (picture.format, picture.width) == ("PNG", PAGE)
+
+
+def test_no_weight_is_written_over_another() -> None:
+    crowd = [point(f"weight {w}", float(w), 1.0 + w / 30, 0.2 - w / 1e3) for w in range(8)]
+    lines = join_equal([*crowd, point("fixed:a", None, 0.0, 1.0), point("fixed:b", None, 9.0, 0.0)])
+    figure = Figure(figsize=(7.5, 4.8), dpi=100)
+    axes = figure.subplots()
+    axes.scatter([line.mean_cost for line in lines], [line.regret for line in lines])
+    plots._label(figure, axes, lines)
+    figure.savefig(BytesIO(), format="png", dpi=100)
+    labels = [text for text in axes.texts if isinstance(text, Annotation)]
+    assert [label.get_text() for label in labels] == [*map(str, range(8)), "a", "b"]
+    boxes = [Text.get_window_extent(label) for label in labels]
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+
+
+def test_ranks_by_hand() -> None:
+    np.testing.assert_allclose(
+        plots._rank_shares(np.array([3.0, 1.0, 1.0, 9.0])), [2 / 3, 0.5 / 3, 0.5 / 3, 1.0]
+    )
+    np.testing.assert_allclose(plots._rank_shares(np.array([7.0])), [0.0])
+
+
+@pytest.mark.parametrize(("scale", "expected"), [(6.0, "symlog"), (0.1, "linear")])
+def test_heavy_tails_get_other_axes(scale: float, expected: str) -> None:
+    axes = Figure().subplots()
+    axes.plot([-1.0, 1.0], [-1.0, 1.0])
+    said = plots._scale_axes(axes, np.sinh(scale * np.linspace(-2.0, 2.0, 41)))
+    assert axes.get_xscale() == axes.get_yscale() == expected
+    assert bool(said) == (expected == "symlog")
