@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from steersman.errors import DeviceUnavailableError, FitError, InvalidCheckpointError, InvalidInputError
-from steersman.policies.action_value import ActionValuePolicy
+from steersman.policies.action_value import MAX_HIDDEN, ActionValuePolicy
 from steersman.teacher.dataset import TeacherDataset, as_dataset, load_teacher_dataset
 from steersman.teacher.profiles import RowProfile
 from steersman.teacher.rows import parse_teacher_row
@@ -30,6 +30,7 @@ from steersman.training.fit import (  # noqa: E402 - after it is known that PyTo
     load_init_policy,
 )
 from steersman.training.progress import ProgressEvent  # noqa: E402
+from steersman.training.settings import FitSettings  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("STEERSMAN_SHARED", ROOT.parent / "shared"))
@@ -249,6 +250,12 @@ def test_the_global_generator_is_left_alone() -> None:
         ("cost_weight", float("nan")),
         ("cost_weight", True),
         ("ensemble", 0),
+        ("hidden_dim", 66_667),
+        ("hidden_dim", 2_000_000_000),
+        ("early_stopping", "no"),
+        ("search", 1),
+        ("device", None),
+        ("init_policy", "policy.safetensors"),
         ("learner", "tree"),
         ("loss", "hinge"),
         ("inputs", "logarithms"),
@@ -258,6 +265,28 @@ def test_arguments_outside_their_bounds_are_refused(argument: str, value: object
     arguments: Mapping[str, Any] = {"epochs": 2, argument: value}
     with pytest.raises(InvalidInputError, match=argument):
         fit_action_policy(draw_rows(scenes=3, rows=2), **arguments)
+
+
+def test_all_networks_together_stay_within_what_a_checkpoint_holds() -> None:
+    """A search makes five seeds of them, and a mixed loss three networks of each: 15 times 66,666 units."""
+    assert 15 * 66_666 <= MAX_HIDDEN < 15 * 66_667
+    assert FitSettings(hidden_dim=66, ensemble=1000).ensemble == 1000
+    with pytest.raises(
+        InvalidInputError, match="at most 66,666 units in all networks of an ensemble, got 67 in"
+    ):
+        FitSettings(hidden_dim=67, ensemble=1000)
+
+
+def test_the_same_numbers_written_otherwise_are_the_same_settings() -> None:
+    plain = FitSettings(weight_decay=0.0, tie_tolerance=0.0, learning_rate=1.0).to_json()
+    for zero in (0, -0.0):
+        settings = FitSettings(weight_decay=zero, tie_tolerance=zero, learning_rate=1)
+        assert json.dumps(settings.to_json()) == json.dumps(plain)
+
+
+def test_a_forest_takes_no_device() -> None:
+    with pytest.raises(InvalidInputError, match="device: expected cpu with the learner forest"):
+        FitSettings(learner="forest", device="cuda")
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:x", "", "meta", "cpu:0", "cuda:99", "mps"])

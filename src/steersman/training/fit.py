@@ -186,7 +186,7 @@ def fit_dataset(
         losses=fitted.losses,
         requested=settings,
         settings=fitted.settings,
-        cost_weight=cost_weight,
+        cost_weight=float(cost_weight) + 0.0,  # never -0.0
         decision=decision,
         training=training,
         heldout=heldout,
@@ -208,6 +208,10 @@ def fit_examples(
     start: ActionValuePolicy | None = None
     if init_policy is not None:
         _check_continues_one_network(settings)
+        if not isinstance(init_policy, LoadedCheckpoint):
+            raise InvalidInputError(
+                f"init_policy: expected a checkpoint as load_init_policy returns it, got {init_policy!r}"
+            )
         if not isinstance(init_policy.policy, ActionValuePolicy):
             raise InvalidInputError(f"init_policy: expected a network, got a {init_policy.policy.kind}")
         start = init_policy.policy

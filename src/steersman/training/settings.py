@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from steersman.errors import InvalidInputError
+from steersman.policies.action_value import MAX_HIDDEN
 
 __all__ = ["INPUTS", "LEARNERS", "LOSS_NAMES", "FitSettings"]
 
@@ -15,6 +16,7 @@ INPUTS = ("plain", "ranked")
 LOSS_NAMES = ("squared", "log", "rank", "mixed", "pairwise")
 _MAX_INTEGER = 2**31 - 1
 _MAX_SEED = 2**63 - 1
+_MAX_UNITS = MAX_HIDDEN // 15  # a search plays at least 5 seeds, and a mixed loss has 3 networks of each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,14 +58,31 @@ class FitSettings:
             ("min_leaf", 1, _MAX_INTEGER),
         ):
             _check_integer(name, getattr(self, name), least, most)
-        if not _number("learning_rate", self.learning_rate) > 0.0:
-            raise InvalidInputError(f"learning_rate: expected a number above 0, got {self.learning_rate}")
-        for name in ("weight_decay", "tie_tolerance"):
-            if not _number(name, getattr(self, name)) >= 0.0:
-                raise InvalidInputError(f"{name}: expected a number of at least 0, got {getattr(self, name)}")
+        for name in ("learning_rate", "weight_decay", "tie_tolerance"):
+            value = (
+                _number(name, getattr(self, name)) + 0.0
+            )  # -0.0, 0 and 0.0 are the same, and are kept the same
+            if value < 0.0 or (name == "learning_rate" and value == 0.0):
+                bound = "above 0" if name == "learning_rate" else "of at least 0"
+                raise InvalidInputError(f"{name}: expected a number {bound}, got {value}")
+            object.__setattr__(self, name, value)
+        if self.hidden_dim * self.ensemble > _MAX_UNITS:
+            raise InvalidInputError(
+                f"hidden_dim: expected at most {_MAX_UNITS:,} units in all networks of an ensemble, "
+                f"got {self.hidden_dim:,} in each of {self.ensemble}"
+            )
+        for name in ("early_stopping", "search"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidInputError(f"{name}: expected True or False, got {getattr(self, name)!r}")
         for name, known in (("learner", LEARNERS), ("loss", LOSS_NAMES), ("inputs", INPUTS)):
             if getattr(self, name) not in known:
                 raise InvalidInputError(f"{name}: expected one of {list(known)}, got {getattr(self, name)!r}")
+        if not isinstance(self.device, str):
+            raise InvalidInputError(f"device: expected a name such as cpu, got {self.device!r}")
+        if self.learner == "forest" and self.device != "cpu":
+            raise InvalidInputError(
+                f"device: expected cpu with the learner forest, which is grown there, got {self.device!r}"
+            )
         if self.search and self.early_stopping:
             raise InvalidInputError(
                 "search and early_stopping: expected one of them, as the search chooses the number of epochs too"
