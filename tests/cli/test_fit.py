@@ -269,6 +269,17 @@ def test_a_report_that_cannot_be_written_leaves_no_checkpoint(rows: Path, run: R
     [
         (("--output", "file/policy.safetensors"), "file/policy.safetensors: expected a place that can be"),
         (("--report", "made"), "made: report: expected a folder that the output"),
+        (("--report", "made/policy.safetensors"), "report: expected a folder that the output"),
+        (("--report", "made/policy.safetensors/report"), "report: expected a folder that the output"),
+        (("--output", "made/../made", "--report", "made"), "report: expected a folder that the output"),
+        (("--output", "r.part", "--report", "r"), "r: report: expected a folder that the output"),
+        (("--output", "r", "--report", "r.part"), "r.part: report: expected a folder that the output"),
+        (("--output", ""), "expected the name of something to write"),
+        (("--output", "."), "expected the name of something to write"),
+        (("--report", ""), "expected the name of something to write"),
+        (("--output", f"{'o' * 251}"), "expected a place that can be written, got: File name too long"),
+        (("--report", f"{'r' * 251}"), "expected a place that can be written, got: File name too long"),
+        (("--teacher", ""), "expected a path, got an empty text"),
     ],
 )
 def test_a_place_that_cannot_be_written_is_told_before_any_work(

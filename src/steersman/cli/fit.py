@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 from steersman.cli.common import JsonFlag, answer
+from steersman.cli.paths import named_path
 from steersman.cli.progress import watching
 
 if TYPE_CHECKING:
@@ -21,7 +22,10 @@ __all__ = ["FitCommand", "fit_command"]
 _Teacher = Annotated[
     list[Path],
     typer.Option(
-        "--teacher", metavar="PATH...", help="Files and folders of teacher rows; several may follow."
+        "--teacher",
+        parser=named_path,
+        metavar="PATH...",
+        help="Files and folders of teacher rows; several may follow.",
     ),
 ]
 _Output = Annotated[Path, typer.Option(help="The checkpoint to write, a .safetensors file.")]

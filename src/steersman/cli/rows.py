@@ -11,6 +11,7 @@ import typer
 from rich.console import RenderableType
 
 from steersman.cli.common import JsonFlag, answer
+from steersman.cli.paths import named_path
 from steersman.cli.progress import watching
 from steersman.console import rows as looks
 from steersman.console.grid import facts
@@ -23,7 +24,10 @@ __all__ = ["app", "convert_command", "from_aslib_command", "inspect_command", "m
 
 app = typer.Typer(no_args_is_help=True, help="Look into teacher rows, convert and merge them.")
 
-_Paths = Annotated[list[Path], typer.Argument(help="Files and folders of teacher rows.")]
+_Paths = Annotated[
+    list[Path],
+    typer.Argument(parser=named_path, metavar="paths", help="Files and folders of teacher rows."),
+]
 _Output = Annotated[Path, typer.Option(help="The file to write, named .jsonl or .parquet.")]
 
 
@@ -37,7 +41,9 @@ def inspect_command(paths: _Paths, as_json: JsonFlag = False) -> None:
 
 @app.command("convert")
 def convert_command(
-    source: Annotated[Path, typer.Argument(help="A file of teacher rows.")],
+    source: Annotated[
+        Path, typer.Argument(parser=named_path, metavar="source", help="A file of teacher rows.")
+    ],
     output: _Output,
     as_json: JsonFlag = False,
 ) -> None:

@@ -210,18 +210,13 @@ def fit_policy(request: FitRequest, *, progress: Progress = quiet) -> FitReport:
 
 
 def _check_outputs(request: FitRequest) -> None:
-    check_absent(request.output)
     _check_place(request.output)
+    check_absent(request.output)
     if request.report is not None:
         check_can_draw()
-        check_report_folder(request.report)
         _check_place(request.report)
-        if request.report.absolute() in request.output.absolute().parents:
-            raise InvalidInputError(
-                f"report: expected a folder that the output {request.output} does not lie in",
-                where=str(request.report),
-                hint=f"such as {request.report / 'report'}",
-            )
+        check_report_folder(request.report)
+        _check_apart(request.output, request.report)
 
 
 def _check_start(request: FitRequest) -> None:
@@ -239,9 +234,35 @@ def _check_start(request: FitRequest) -> None:
 
 def _check_place(path: Path) -> None:
     """Raise InvalidInputError where it can be seen before an hour's work that nothing can be written after it."""
+    if not path.name or "\0" in str(path):
+        raise InvalidInputError("expected the name of something to write", where=repr(str(path)))
+    try:
+        os.lstat(_part(path))  # of the two names the longer one
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        raise InvalidInputError(
+            f"expected a place that can be written, got: {error.strerror or error}", where=str(path)
+        ) from error
     folder = next(folder for folder in path.absolute().parents if folder.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
         raise InvalidInputError("expected a place that can be written", where=str(path))
+
+
+def _check_apart(output: Path, report: Path) -> None:
+    """Raise InvalidInputError where the output or its part file and the report or its part folder are in the way."""
+    ours = [path.resolve() for path in (output, _part(output))]
+    theirs = [path.resolve() for path in (report, _part(report))]
+    if any(one == other or one in other.parents or other in one.parents for one in ours for other in theirs):
+        raise InvalidInputError(
+            f"report: expected a folder that the output {output} does not lie in, nor it in the output",
+            where=str(report),
+            hint=f"such as {report.with_name('report-of-the-fit')}",
+        )
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(f"{path.name}.part")
 
 
 def _check_evidence(request: FitRequest, dataset: TeacherDataset) -> None:
