@@ -209,6 +209,22 @@ def test_the_operator_sees_all_and_keys(serving: Database, postgres_url: str, tm
         operators.close()
 
 
+def test_naming_tenants_costs_no_message_of_its_own(serving: Database, tmp_path: Path) -> None:
+    decide(serving, "acme", 0)
+    path = tmp_path / "messages"
+    with path.open("w") as file:
+        with serving.engine.connect() as connection:
+            driver: Any = connection.connection.driver_connection
+        driver.pgconn.trace(file.fileno())  # the pool has this one connection
+        decide(serving, "acme", 0)
+        driver.pgconn.untrace()
+    sent = [line.split("\t") for line in path.read_text().splitlines()]
+    alone = [message[4].strip() for message in sent if message[1:4:2] == ["F", "Query"]]
+    first, last = alone
+    assert first.startswith('"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL steersman.tenants =')
+    assert last == '"COMMIT"'
+
+
 def test_another_tenants_rows_can_be_neither_made_nor_changed(serving: Database) -> None:
     cells = metadata.tables["cells"]
     row = {"tenant": "bolt", "version": 1, "state": 1, "action": "walk", "q": 0.0, "visits": 0, "updates": 0}
