@@ -305,6 +305,26 @@ def test_cuda_gives_the_numbers_of_the_processor() -> None:
     np.testing.assert_allclose(one.losses, other.losses, rtol=1e-4)
 
 
+@pytest.mark.parametrize("learner", ["mlp", "forest"])
+def test_numbers_beyond_the_arithmetic_are_named_and_nothing_warns(learner: str) -> None:
+    rows = draw_rows(scenes=3, rows=3)
+    with pytest.raises(
+        InvalidInputError, match=r"cost_weight: expected gains within ±1e\+38, and with 1e\+308"
+    ):
+        fit_action_policy(rows, learner=learner, cost_weight=1e308)
+    for row, value in zip(rows, (3.4e38, -3.4e38), strict=False):
+        row["features"][7] = value
+    with pytest.raises(
+        InvalidInputError, match=r"features\.\w+: expected values within ±1e\+38, got -3\.4e\+38 to"
+    ):
+        fit_action_policy(rows, learner=learner)
+    for row, value in zip(rows, (1e38, -1e38), strict=False):
+        row["features"][7] = value
+    assert np.isfinite(
+        fit_action_policy(rows, learner=learner, epochs=3).policy.all_values(rows[0]["features"])
+    ).all()
+
+
 def test_a_loss_that_is_not_finite_is_an_error() -> None:
     with pytest.raises(FitError, match="loss became"):
         fit_action_policy(draw_rows(scenes=3, rows=3), epochs=50, learning_rate=1e30)

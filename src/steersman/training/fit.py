@@ -39,6 +39,8 @@ __all__ = [
     "metrics_of_ranking",
 ]
 
+_MOST = 1e38  # differences of two such numbers are within float32
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PolicyFitResult:
@@ -79,7 +81,8 @@ def load_init_policy(path: Path) -> LoadedCheckpoint:
 def examples_of(dataset: TeacherDataset, *, cost_weight: float = 0.0) -> Examples:
     """Return the rows of `dataset` as the fit reads them; gains are advantage - cost_weight * cost.
 
-    Raises InvalidInputError unless the weight is a finite number of at least 0.
+    Raises InvalidInputError unless the weight is a finite number of at least 0 with gains that float32 holds, and
+    for a feature whose differences it might not hold.
     """
     if check_finite(cost_weight, what="cost_weight") < 0.0:
         raise InvalidInputError(f"cost_weight: expected a number of at least 0, got {cost_weight}")
@@ -93,7 +96,28 @@ def examples_of(dataset: TeacherDataset, *, cost_weight: float = 0.0) -> Example
         dataset.scene_index.astype(np.int64),
         dataset.scene_ids,
     )
-    return plain.less_costs(cost_weight)
+    _check_spans(plain)
+    with np.errstate(over="ignore"):
+        weighted = plain.less_costs(cost_weight)
+    if not (np.abs(weighted.gains) <= _MOST).all():
+        raise InvalidInputError(
+            f"cost_weight: expected gains within ±{_MOST:g}, and with {cost_weight:g} there are larger ones"
+        )
+    return weighted
+
+
+def _check_spans(examples: Examples) -> None:
+    """Raise InvalidInputError for a feature beyond the range in which the network's arithmetic is finite."""
+    least, most = (
+        np.fmin.reduce(examples.features),
+        np.fmax.reduce(examples.features),
+    )  # [D], no copy of the rows
+    for name, low, high in zip(examples.schema.names, least.tolist(), most.tolist(), strict=True):
+        if low < -_MOST or high > _MOST:
+            raise InvalidInputError(
+                f"features.{name}: expected values within ±{_MOST:g}, got {low:g} to {high:g}",
+                hint="a logarithm of such a feature says more",
+            )
 
 
 def fit_action_policy(
