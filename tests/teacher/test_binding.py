@@ -238,8 +238,9 @@ def test_a_collection_may_declare_its_own_profile(tmp_path: Path) -> None:
 
 def test_a_declared_profile_is_needed_and_must_be_sound(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "rows.jsonl", [declared_row()])
-    with pytest.raises(InvalidRowError, match="needs a profile, and none is declared"):
+    with pytest.raises(InvalidRowError, match="needs a profile, and none is declared") as caught:
         load_teacher_dataset(path)
+    assert caught.value.where == f"{path}:1"
     profile = declared_metadata()["profile"]
     for changes, expected in (
         ({"actions": []}, "actions: expected 1 to"),
@@ -259,7 +260,7 @@ def test_a_declared_profile_is_needed_and_must_be_sound(tmp_path: Path) -> None:
         put_metadata(tmp_path / "metadata.json", declared_metadata(profile=profile | changes))
         with pytest.raises(InvalidRowError, match=expected) as caught:
             load_teacher_dataset(path)
-        assert caught.value.where == f"{path}:1"
+        assert caught.value.where == str(tmp_path / "metadata.json")
 
 
 def test_files_of_different_profiles_are_refused(tmp_path: Path) -> None:

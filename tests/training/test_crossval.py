@@ -15,6 +15,7 @@ from steersman.training.crossval import CrossValidation, cross_validate
 from steersman.training.evidence import join_outcomes, judge, outcomes_by_name
 from steersman.training.examples import Examples
 from steersman.training.folds import scene_folds
+from steersman.training.intervals import Interval
 from steersman.training.learners import fit_decided
 from steersman.training.pareto import (
     ParetoPoint,
@@ -73,6 +74,29 @@ def test_an_honest_problem_is_not_flagged() -> None:
     found = cross_validate(examples, FitSettings(epochs=60, learning_rate=0.01), folds=3)
     assert not found.parted
     assert found.by_scene.verdict == "better"
+
+
+@pytest.mark.parametrize(
+    ("interval", "at_random", "parted"),
+    [
+        (Interval(0.2, 0.4), 0.1, True),
+        (Interval(0.2, 0.4), 0.2, False),
+        (Interval(0.2, 0.4), 0.4, False),
+        (Interval(0.2, 0.4), 0.5, True),
+        (None, 0.38, False),
+        (None, 0.42, True),
+        (None, 0.18, True),
+        (None, None, False),
+    ],
+)
+def test_two_figures_part_outside_the_interval_of_the_honest_one(
+    interval: Interval | None, at_random: float | None, parted: bool
+) -> None:
+    examples = draw_examples(scenes=3, rows=2)
+    named = outcomes_by_name(examples, examples.gains, rank_actions(examples))
+    plain = judge(named, examples.scenes, best_fixed="action-0", seed=0)
+    honest = replace(plain, gap_closed=0.3, gap_closed_interval=interval)
+    assert CrossValidation(3, honest, replace(plain, gap_closed=at_random)).parted is parted
 
 
 def test_without_a_gap_nothing_parts() -> None:

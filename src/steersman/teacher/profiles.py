@@ -121,10 +121,13 @@ BUILT_IN = {
 """The profiles that come with Steersman, by row schema."""
 
 
-def find_profile(row_schema: object, declared: object, *, where: str | None) -> RowProfile:
+def find_profile(
+    row_schema: object, declared: object, *, where: str | None, declared_at: str | None = None
+) -> RowProfile:
     """Return the profile of `row_schema`; `declared` is the collection's own declaration, or None.
 
-    Raises InvalidRowError at `where` for an unknown schema, and for a declaration that is missing or wrong.
+    Raises InvalidRowError: at `where`, the row, for an unknown schema and a declaration that is missing; at
+    `declared_at` for one that is wrong.
     """
     built_in = BUILT_IN.get(row_schema) if isinstance(row_schema, str) else None
     if built_in is not None:
@@ -143,7 +146,7 @@ def find_profile(row_schema: object, declared: object, *, where: str | None) -> 
     try:
         return RowProfile.from_json(declared)
     except InvalidInputError as error:
-        raise InvalidRowError(error.message, where=where) from error
+        raise InvalidRowError(error.message, where=declared_at) from error
 
 
 def _texts(body: Mapping[str, Any], what: str) -> tuple[str, ...]:

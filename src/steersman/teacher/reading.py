@@ -91,13 +91,16 @@ def find_collections(sources: tuple[SourceFile, ...]) -> tuple[Collection, ...]:
 
 def _find_profile(source: SourceFile, metadata: CollectionMetadata) -> RowProfile | None:
     """Return the profile of the first row of `source`, or None where it has no row."""
+    declared_at = None if metadata.path is None else str(metadata.path)
     if source.suffix == ".parquet":
         schema = row_schema_of(source.path)
         where = f"{source.path}:1"
-        return None if schema is None else find_profile(schema, metadata.profile, where=where)
+        if schema is None:
+            return None
+        return find_profile(schema, metadata.profile, where=where, declared_at=declared_at)
     number, line = next(chain.from_iterable(LineReader(source.path).blocks()), (0, b""))
     if not number:
         return None
     where = f"{source.path}:{number}"
     row = check_fields(parse_json(line, where=where), where=where)
-    return find_profile(row["schema_version"], metadata.profile, where=where)
+    return find_profile(row["schema_version"], metadata.profile, where=where, declared_at=declared_at)
