@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -263,6 +264,20 @@ def test_erasing_takes_the_stubs_too(busy: Company, tmp_path: Path) -> None:
     busy.library.create_tenant(busy.name, {"actions": ["hold", "trade"], "states": 2})
     assert busy.play("hold", decision_id="learned").action == "hold"
     assert differences(busy) == []
+
+
+def test_an_export_holds_what_stays(busy: Company, tmp_path: Path) -> None:
+    archive(busy.library.database, busy.name, older_than=0, output=tmp_path)
+    path = tmp_path / "busy.jsonl"
+    rows = busy.library.export_tenant(busy.name, path).rows
+    assert {name: rows.get(name, 0) for name in TABLES} == count(busy)
+    stubs = [
+        json.loads(line)["row"]
+        for line in path.read_text().splitlines()
+        if '"archived_decisions","row"' in line
+    ]
+    (stub,) = (row for row in stubs if row["decision_id"] == "learned")
+    assert stub["answer"][3] == "trade"  # version, latest version, state, action
 
 
 @pytest.mark.parametrize(
