@@ -96,6 +96,13 @@ def features(value: Any) -> list[Any]:
     return [0.5, value, *[0.25] * 73]
 
 
+def test_a_schema_that_is_null_is_called_so(tmp_path: Path) -> None:
+    path = write_table(tmp_path / "rows.parquet", [make_row(0, schema_version=None), make_row(1)])
+    with pytest.raises(InvalidRowError, match="schema_version: expected a text, got null") as caught:
+        load_teacher_dataset(path)
+    assert caught.value.where == f"{path}:1"
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [

@@ -72,6 +72,52 @@ def overfitting() -> Examples:
     return draw_examples(scenes=8, rows=4, features=20, noise=2.0)
 
 
+def shifted(examples: Examples) -> Examples:
+    """The same, with features and gains whose spread differs from scene to scene."""
+    far = np.random.default_rng(3).lognormal(sigma=1.5, size=len(examples.scene_ids))[
+        examples.scenes, np.newaxis
+    ]
+    features = (examples.features * far + far).astype(np.float32)
+    return replace(examples, features=features, gains=examples.gains * far)
+
+
+@pytest.mark.parametrize("learner", ["mlp", "forest"])
+def test_trials_on_inner_folds_are_fits_that_know_nothing_of_the_fold(learner: str) -> None:
+    examples = shifted(draw_examples(scenes=10, rows=6))
+    settings = FitSettings(learner="auto", epochs=30, learning_rate=0.05, hidden_dim=8, trees=10)
+    trials = decide_settings(examples, settings).trials
+    (trial,) = [
+        trial for trial in trials if trial.settings.learner == learner and trial.settings.inputs == "plain"
+    ]
+    folds, lost = inner_folds(examples, seed=0), np.zeros(len(examples))
+    for fold in range(int(folds.max()) + 1):
+        rest = examples.take(folds == fold)
+        policy = fit_decided(examples.take(folds != fold), trial.settings).policy
+        chosen = choices(policy.batch_values(rest.features), rest.feasible)
+        lost[folds == fold] = regrets(rest.gains, rest.feasible, chosen)
+    assert trial.regret == pytest.approx(lost.mean())
+
+
+def test_rows_held_out_on_inner_folds_are_measured_in_units_of_the_others() -> None:
+    examples = shifted(draw_examples(scenes=6, rows=6))
+    held_out = examples.scenes < 2
+    training, rest = examples.take(~held_out), examples.take(held_out)
+    targets, weights = selection._held_out_targets(examples, "gain", held_out)
+    entries = training.gains[training.feasible]
+    expected = np.where(rest.feasible, (rest.gains - entries.mean()) / entries.std(), 0.0)
+    np.testing.assert_allclose(targets.numpy(), expected, rtol=1e-5, atol=1e-6)
+    assert weights.numpy().tolist() == rest.feasible.astype(float).tolist()
+
+
+def test_early_stopping_takes_one_step_at_least() -> None:
+    """Gains that no feature tells, and steps so large that the first one is too far already."""
+    plain = draw_examples(scenes=8, rows=4)
+    noise = np.random.default_rng(0).normal(size=plain.gains.shape)
+    examples = replace(plain, gains=np.where(plain.feasible, noise, 0.0))
+    settings = FitSettings(early_stopping=True, epochs=5, learning_rate=3.0)
+    assert decide_settings(examples, settings).settings.epochs >= 1
+
+
 def test_early_stopping_ends_where_rows_held_out_say() -> None:
     examples = overfitting()
     settings = FitSettings(hidden_dim=16, learning_rate=0.02, epochs=80, early_stopping=True)

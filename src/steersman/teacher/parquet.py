@@ -55,6 +55,8 @@ def row_schema_of(path: Path) -> str | None:
     """Return the row schema of the first row of `path`, or None where there is no row; raise InvalidRowError."""
     for batch in _batches(path, ["schema_version"], 1):
         for value in batch.column(0).to_pylist():
+            if value is None:
+                raise InvalidRowError("schema_version: expected a text, got null", where=f"{path}:1")
             return str(value)
     return None
 

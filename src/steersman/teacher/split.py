@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from steersman.domain.identifiers import check_finite
 from steersman.errors import InvalidInputError
 
-__all__ = ["split_scene_ids"]
+__all__ = ["scenes_by_hash", "split_scene_ids"]
 
 
 def split_scene_ids(
@@ -39,15 +39,16 @@ def split_scene_ids(
         held_out = set()
     else:
         count = min(max(1, math.ceil(len(scenes) * fraction)), len(scenes) - 1)
-        held_out = set(sorted(scenes, key=lambda scene: _rank(seed, scene))[:count])
+        held_out = set(scenes_by_hash(scenes, seed=seed)[:count])
     return (
         tuple(scene for scene in scenes if scene not in held_out),
         tuple(scene for scene in scenes if scene in held_out),
     )
 
 
-def _rank(seed: int, scene: str) -> str:
-    return hashlib.sha256(f"{seed}:{scene}".encode()).hexdigest()
+def scenes_by_hash(scenes: Iterable[str], *, seed: int) -> list[str]:
+    """Return `scenes` in the order of the SHA-256 of "seed:scene" in hexadecimal digits."""
+    return sorted(scenes, key=lambda scene: hashlib.sha256(f"{seed}:{scene}".encode()).hexdigest())
 
 
 def _ids(what: str, given: object) -> set[str]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import numpy as np
 from numpy.typing import NDArray
 
 from steersman.errors import InvalidInputError
+from steersman.teacher.split import scenes_by_hash
 from steersman.training.examples import Examples
 
 __all__ = ["INNER_FOLDS", "inner_folds", "random_folds", "scene_folds"]
@@ -23,10 +22,7 @@ def scene_folds(examples: Examples, folds: int, *, seed: int) -> NDArray[np.int6
     """
     present = examples.present_scenes
     _check_folds(folds, len(present), "scenes")
-    shuffled = sorted(
-        present, key=lambda scene: (hashlib.sha256(f"{seed}:{scene}".encode()).hexdigest(), scene)
-    )
-    fold_of = {scene: index % folds for index, scene in enumerate(shuffled)}
+    fold_of = {scene: index % folds for index, scene in enumerate(scenes_by_hash(present, seed=seed))}
     by_index = np.array([fold_of.get(scene, -1) for scene in examples.scene_ids], dtype=np.int64)
     return by_index[examples.scenes]
 
