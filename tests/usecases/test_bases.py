@@ -6,8 +6,8 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from steersman.domain.answers import Contribution
 
+from steersman.domain.answers import Contribution
 from steersman.domain.records import Cell
 from steersman.errors import (
     ConflictError,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from sqlalchemy import text
-from steersman.domain.answers import Finding
 
+from steersman.domain.answers import Finding
 from steersman.domain.records import DecideRequest, Decision, RewardRequest
 from steersman.errors import NotFoundError
 from steersman.library import Steersman

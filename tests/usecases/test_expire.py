@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from steersman.domain.answers import Expired
 
+from steersman.domain.answers import Expired
 from steersman.domain.records import DecideRequest, Decision
 from steersman.errors import NotFoundError
 from steersman.library import Steersman

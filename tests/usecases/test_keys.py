@@ -11,8 +11,8 @@ from unittest import mock
 
 import pytest
 from sqlalchemy import select
-from steersman.domain.answers import IssuedKey
 
+from steersman.domain.answers import IssuedKey
 from steersman.errors import ConflictError, InvalidInputError, NotFoundError
 from steersman.library import Steersman
 from steersman.store import keys as stored_keys

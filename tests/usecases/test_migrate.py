@@ -8,8 +8,8 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-from steersman.domain.answers import Fate, Group, MigrationPlan
 
+from steersman.domain.answers import Fate, Group, MigrationPlan
 from steersman.domain.records import DecideRequest
 from steersman.errors import InvalidSpecError, NotFoundError, TenantRetiredError
 from steersman.library import Steersman

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from steersman.domain.answers import Group
 
+from steersman.domain.answers import Group
 from steersman.domain.records import Cell, CellKey, PolicyVersion
 from steersman.domain.settings import TenantSpec
 from steersman.domain.states import Factor, StateSpace

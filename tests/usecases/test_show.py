@@ -5,8 +5,8 @@ from __future__ import annotations
 from uuid import uuid4
 
 import pytest
-from steersman.domain.answers import LearnedCell, LearnedTable
 
+from steersman.domain.answers import LearnedCell, LearnedTable
 from steersman.errors import NotFoundError
 from steersman.library import Steersman
 from steersman.usecases.show import show

@@ -19,8 +19,8 @@ from typing import Any
 import pysqlite3
 import pytest
 from sqlalchemy import Column, Table, select, text, update
-from steersman.domain.answers import Difference
 
+from steersman.domain.answers import Difference
 from steersman.domain.records import CellKey, DecideRequest, Decision, LearningStep, RewardRequest
 from steersman.errors import NotFoundError, StoreCorruptError
 from steersman.library import Steersman
