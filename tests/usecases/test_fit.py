@@ -205,6 +205,22 @@ def test_a_fit_that_fails_writes_nothing(
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["rows"]
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [{"search": True}, {"early_stopping": True}, {"learner": "auto"}],
+    ids=["search", "early stopping", "auto"],
+)
+def test_folds_that_leave_nothing_to_choose_by_are_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    write_rows(tmp_path / "rows", scenes=3)
+    told: list[str] = []
+    asked = request(tmp_path, folds=2, settings=replace(QUICK, **changes))
+    with pytest.raises(
+        InvalidInputError, match=r"folds: expected at least two scenes left .* 2 folds of 3 scenes"
+    ):
+        fit_policy(asked, progress=lambda event: told.append(event.stage))
+    assert set(told) == {"read rows"}
+
+
 def test_broken_rows_are_named_and_nothing_is_written(tmp_path: Path) -> None:
     asked = request(tmp_path)
     with (tmp_path / "rows" / "rows.jsonl").open("a") as file:

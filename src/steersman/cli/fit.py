@@ -119,9 +119,8 @@ def fit_command(
 ) -> None:
     """Fit a policy to teacher rows, judge it on scenes held out, and write it as a checkpoint."""
     # PyTorch is an extra, and takes seconds to import.
-    from steersman.console.fit import fit_parts
+    # Settings come without it: a wrong one is told at once.
     from steersman.training.settings import FitSettings
-    from steersman.usecases.fit import FitRequest, fit_policy
 
     settings = FitSettings(
         learner=learner,
@@ -140,6 +139,9 @@ def fit_command(
         search=search,
         tie_tolerance=tie_tolerance,
     )
+    from steersman.console.fit import fit_parts
+    from steersman.usecases.fit import FitRequest, fit_policy
+
     request = FitRequest(
         teacher=tuple(teacher),
         output=output,

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from steersman.checkpoints.format import LoadedCheckpoint, save_checkpoint
 from steersman.errors import InvalidInputError
 from steersman.files import check_absent
@@ -269,7 +271,14 @@ def _check_evidence(request: FitRequest, dataset: TeacherDataset) -> None:
     """Raise InvalidInputError for evidence that cannot be had, before the fit and not after it."""
     examples = examples_of(dataset)
     if request.folds is not None:
-        scene_folds(examples, request.folds, seed=request.settings.seed)
+        folds = scene_folds(examples, request.folds, seed=request.settings.seed)
+        largest = max(len(np.unique(examples.scenes[folds == fold])) for fold in range(request.folds))
+        left, settings = len(dataset.scene_ids) - largest, request.settings
+        if left < 2 and (settings.search or settings.early_stopping or settings.learner == "auto"):
+            raise InvalidInputError(
+                f"folds: expected at least two scenes left beside each fold to choose settings by, and "
+                f"{request.folds} folds of {len(dataset.scene_ids)} scenes leave {left}"
+            )
     if request.pareto:
         _, validation_ids = split_scene_ids(
             dataset.scene_ids,
