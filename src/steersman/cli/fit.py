@@ -118,8 +118,7 @@ def fit_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Fit a policy to teacher rows, judge it on scenes held out, and write it as a checkpoint."""
-    # PyTorch is an extra, and takes seconds to import.
-    # Settings come without it: a wrong one is told at once.
+    # Settings come without PyTorch, which takes seconds to import: a wrong one is told at once.
     from steersman.training.settings import FitSettings
 
     settings = FitSettings(

@@ -179,20 +179,10 @@ def fit_policy(request: FitRequest, *, progress: Progress = quiet) -> FitReport:
         metrics=metrics,
         verdict=verdict,
     )
-    written: AbstractContextManager[None] = nullcontext()
-    if request.report is not None:
-        content = ReportContent(
-            request.output, result, metrics, evidence, folds, pareto, verdict, remarks, binding, provenance
-        )
-        written = staged_report(request.report, render_report(content))
-    with written:
-        sha256 = save_checkpoint(
-            request.output,
-            policy,
-            binding=binding,
-            provenance=provenance,
-            probe_features=probe_features(result.training),
-        )
+    content = ReportContent(
+        request.output, result, metrics, evidence, folds, pareto, verdict, remarks, binding, provenance
+    )
+    sha256 = _write(request, policy, content)
     return FitReport(
         output=request.output,
         checkpoint_sha256=sha256,
@@ -209,6 +199,21 @@ def fit_policy(request: FitRequest, *, progress: Progress = quiet) -> FitReport:
         remarks=remarks,
         report=request.report,
     )
+
+
+def _write(request: FitRequest, policy: FittedPolicy, content: ReportContent) -> str:
+    """Write the checkpoint and, if asked for, the report: both or neither; return the checkpoint's SHA-256."""
+    written: AbstractContextManager[None] = nullcontext()
+    if request.report is not None:
+        written = staged_report(request.report, render_report(content))
+    with written:
+        return save_checkpoint(
+            request.output,
+            policy,
+            binding=content.binding,
+            provenance=content.provenance,
+            probe_features=probe_features(content.result.training),
+        )
 
 
 def _check_outputs(request: FitRequest) -> None:
