@@ -230,6 +230,12 @@ def test_rows_and_mappings_make_the_same_data_set_as_their_file(tmp_path: Path) 
     assert as_dataset(loaded) is loaded
 
 
+@pytest.mark.parametrize("rows", [5, None, "rows.jsonl", {"row_id": "r"}])
+def test_what_is_no_list_of_rows_is_refused(rows: Any) -> None:
+    with pytest.raises(InvalidRowError, match="expected a data set or rows, got "):
+        as_dataset(rows)
+
+
 def test_mappings_are_checked_as_rows_of_files_are() -> None:
     with pytest.raises(InvalidRowError, match="expected at least one row"):
         as_dataset([])

@@ -157,6 +157,8 @@ def as_dataset(
     """
     if isinstance(rows, TeacherDataset):
         return rows
+    if isinstance(rows, (str, bytes, Mapping)) or not isinstance(rows, Iterable):
+        raise InvalidRowError(f"expected a data set or rows, got {type(rows).__name__}")
     parsed = (
         row if isinstance(row, TeacherRow) else parse_teacher_row(row, profile=profile, where=f"row:{number}")
         for number, row in enumerate(rows, 1)
