@@ -6,11 +6,15 @@ import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
+from steersman.errors import OverloadedError, RateLimitedError
+from steersman.service.slots import Slots
 from steersman.store.engine import Database
 from steersman.usecases.keys import SCOPES, create_key
 from tests.support.postgres import PostgresCluster
@@ -114,3 +118,75 @@ def test_a_database_that_is_gone_is_no_missing_key(private_postgres: PostgresClu
         eventually(lambda: decide(unseen, "b").status_code == 200)
         # The tables belong to the role that this server logs in with, which row-level security would not hold.
         assert "own" in server.http.get("/readyz").json()["detail"]
+
+
+def half_sent(server: Server, caller: Caller, head: str) -> socket.socket:
+    """Send a request whose body does not come; `head` is its method and path."""
+    host, port = server.http.base_url.host, server.http.base_url.port or 0
+    opened = socket.create_connection((host, port))
+    lines = (
+        f"{head} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {caller.key}\r\ncontent-length: 100\r\n\r\n{{"
+    )
+    opened.sendall(lines.encode())
+    return opened
+
+
+def test_slow_bodies_keep_nobody_else_out(server: Server, company: Caller) -> None:
+    other, operator = server.company(), server.caller(None)
+    with ExitStack() as stack:
+        for _ in range(70):
+            stack.enter_context(half_sent(server, company, "PATCH /v1/tenant"))
+        # All of them were let in when one that came after them was.
+        assert company.get("/v1/tenant").status_code == 200
+        assert other.get("/v1/tenant").status_code == 200
+        assert operator.http.delete(f"/v1/keys/{company.key[3:15]}").status_code == 200
+
+
+@pytest.mark.parametrize("head", ["PATCH /v1/tenant", "POST /v1/decide"])
+def test_a_body_that_does_not_come_is_ended(
+    server: Server, company: Caller, head: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("steersman.service.exchange._arrives_within", 0.2)
+    with half_sent(server, company, head) as slow:
+        slow.settimeout(30)
+        answer = b"".join(iter(lambda: slow.recv(4096), b""))  # until the server closes
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b'"code":"body-too-slow"' in answer
+
+
+def test_what_one_tenant_asks_leaves_room_for_others(tmp_path: Path) -> None:
+    with serving(str(tmp_path / "steersman.db")) as server, ThreadPoolExecutor(17) as pool:
+        company, other = server.company(), server.company()
+
+        decide(company, "first")
+
+        def freeze(number: int) -> int:
+            return company.post("/v1/versions/1/freeze", {"name": f"v{number}"}).status_code
+
+        with server.library.database.transaction():
+            # Nobody else can write now, so what was let in stays under way.
+            answers = [pool.submit(freeze, number) for number in range(17)]
+            eventually(lambda: any(answer.done() for answer in answers))
+            (refused,) = [answer.result() for answer in answers if answer.done()]
+            assert refused == 429
+            slots = server.app.service.slots  # type: ignore[union-attr]
+            slots.take(other.tenant)  # as its next request would
+            slots.give_back(other.tenant)
+        assert sorted(answer.result() for answer in answers) == [200] * 16 + [429]
+
+
+def test_slots_end() -> None:
+    slots = Slots()
+    for number in range(64):
+        slots.take(f"tenant-{number % 4}")
+    for tenant, error in (
+        ("tenant-0", RateLimitedError),
+        ("tenant-4", OverloadedError),
+        (None, OverloadedError),
+    ):
+        with pytest.raises(error):
+            slots.take(tenant)
+    slots.give_back("tenant-0")
+    slots.take(None)
+    with pytest.raises(OverloadedError):
+        slots.take("tenant-0")

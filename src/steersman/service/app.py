@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from steersman.errors import OverloadedError
 from steersman.service.core import Service
 from steersman.service.exchange import JSON_TYPE, Exchange, Message, Receive, Scope, Send
 from steersman.service.hot import HotRoute, HotRoutes
@@ -15,9 +14,7 @@ from steersman.settings import Settings
 
 __all__ = ["App", "create_app"]
 
-_MOST_UNHURRIED = 64  # requests under way that are not hot
 _GONE = 499  # what is counted when a request was given up before it had an answer
-_ALWAYS = (b"/healthz", b"/readyz", b"/metrics")
 
 
 def create_app() -> App:
@@ -33,7 +30,6 @@ class App:
         self._settings = settings
         self._log = Log(settings.log_requests, log_to)
         self._rest = build_rest()
-        self._unhurried = 0
         self.service: Service | None = None
         self._hot: HotRoutes | None = None
 
@@ -67,7 +63,6 @@ class App:
 
     async def _answer_rest(self, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
         status = _GONE
-        raw: bytes = scope["raw_path"]
 
         async def send_named(message: Message) -> None:
             nonlocal status
@@ -78,19 +73,12 @@ class App:
             await send(message)
 
         # Ids are told apart by the slashes between them, so the routes see the path as it came.
-        inner = {**scope, "path": raw.decode("latin-1"), "steersman": exchange}
-        self._unhurried += 1
+        inner = {**scope, "path": scope["raw_path"].decode("latin-1"), "steersman": exchange}
         try:
-            if self._unhurried > _MOST_UNHURRIED and not raw.startswith(_ALWAYS):
-                error = OverloadedError("too many requests are under way", retry_after=1.0)
-                status, headers, body = exchange.refusal(error)
-                await _send(send, exchange, status, headers, body)
-                return
             await self._rest(inner, receive, send_named)
         except Exception:  # noqa: BLE001, S110  (it is answered and logged, and passed on for the server to log as well)
             pass
         finally:
-            self._unhurried -= 1
             route = inner.get("route")
             exchange.finish(getattr(route, "path_format", "(none)"), status, hot=False)
 

@@ -14,6 +14,7 @@ from steersman.service.access import Keyring
 from steersman.service.gather import Committer, Gatherer, InlineCommitter, ThreadCommitter
 from steersman.service.logs import Log
 from steersman.service.metrics import Metrics
+from steersman.service.slots import Slots
 from steersman.settings import Settings
 from steersman.store.engine import Database
 from steersman.usecases.close_episode import close_many
@@ -38,6 +39,7 @@ class Service:
         own = settings.operator_url and settings.operator_url != settings.database_url
         self.operators = Database.open(settings.operator_url, settings=settings) if own else self.serving
         self.keyring = Keyring(self.operators, settings)
+        self.slots = Slots()
         self._looking: asyncio.Future[list[str]] | None = None
         self._committers: list[Committer] = []
         loop = asyncio.get_running_loop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import re
 import secrets
@@ -29,13 +30,14 @@ JSON_TYPE = (b"content-type", b"application/json")
 _encode = msgspec.json.Encoder().encode
 _own_id = re.compile(rb"[A-Za-z0-9._-]{1,64}\Z").match
 _process = secrets.token_hex(6)
+_arrives_within = 30.0  # seconds for a whole body
 _numbers = itertools.count(1)
 
 
 class Exchange:
     """One request of the service."""
 
-    __slots__ = ("_entered", "_header", "access", "request_id", "service", "started", "tenant")
+    __slots__ = ("_entered", "_header", "_works", "access", "request_id", "service", "started", "tenant")
 
     def __init__(self, service: Service, scope: Scope) -> None:
         """Take the request as it arrived; an `X-Request-Id` of 1 to 64 letters, digits, `.`, `_`, `-` is kept."""
@@ -44,13 +46,15 @@ class Exchange:
         self.access: Access | None = None
         self.tenant: str | None = None
         self._entered = False
-        self._header: bytes | None = b""
-        given = b""
+        self._works = False
+        given, shown = b"", []
         for name, value in scope["headers"]:
             if name == b"authorization":
-                self._header = None if self._header else value  # two of them are none
+                shown.append(value)
             elif name == b"x-request-id":
                 given = value
+        # Several are none, whichever comes first, since whoever stands before us may have read another.
+        self._header = (shown[0] if shown else b"") if len(shown) < 2 else None
         self.request_id = given.decode() if _own_id(given) else f"{_process}-{next(_numbers):x}"
 
     async def admit(self, scope: str) -> Access:
@@ -70,6 +74,18 @@ class Exchange:
         self._entered = True
         return access
 
+    def begin_work(self) -> None:
+        """Take a slot for what is not hot, of a key that was admitted; raise RateLimitedError or OverloadedError."""
+        if self.access is not None:
+            self.service.slots.take(self.access.tenant)
+            self._works = True
+
+    def end_work(self) -> None:
+        """Give the slot back, where there is one."""
+        if self._works and self.access is not None:
+            self.service.slots.give_back(self.access.tenant)
+            self._works = False
+
     def refusal(self, error: Exception) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
         """Return status, headers and body for an error, and log what callers are not told."""
         self._log_hidden(error)
@@ -82,6 +98,7 @@ class Exchange:
 
     def finish(self, route: str, status: int, *, hot: bool) -> None:
         """Count and log the answer, and let the key's next request in."""
+        self.end_work()
         if self._entered and self.access is not None:
             self.access.limits.leave()
         seconds = time.monotonic() - self.started
@@ -106,9 +123,20 @@ class Exchange:
 async def read_json(receive: Receive, limit: int) -> Any:
     """Return the document that a request holds; no body at all stands for an empty object.
 
-    Raises InvalidInputError, or HttpRefusalError for a body that is longer than `limit` bytes or breaks off.
+    Raises InvalidInputError, or HttpRefusalError for a body that is longer than `limit` bytes, breaks off or does not
+    arrive in time.
     """
-    return read_document(await _read_body(receive, limit) or b"{}")
+    try:
+        async with asyncio.timeout(_arrives_within):
+            body = await _read_body(receive, limit)
+    except TimeoutError:
+        raise HttpRefusalError(
+            408,
+            "body-too-slow",
+            f"expected the body within {_arrives_within:g} seconds",
+            {"connection": "close"},
+        ) from None
+    return read_document(body or b"{}")
 
 
 async def _read_body(receive: Receive, limit: int) -> bytes:

@@ -85,6 +85,7 @@ def allowed(scope: str) -> Callable[..., Awaitable[Call]]:
         access = await exchange.admit(scope)
         _check_query(request)
         exchange.tenant = access.tenant_of(tenant)
+        exchange.begin_work()
         return Call(exchange, exchange.tenant)
 
     return call
@@ -95,6 +96,7 @@ async def operators(request: Request) -> Call:
     exchange: Exchange = request.scope["steersman"]
     await exchange.admit("operator")
     _check_query(request)
+    exchange.begin_work()
     return Call(exchange, None)
 
 
@@ -103,7 +105,11 @@ def body_of(kind: type[_T]) -> Callable[[Request], Awaitable[_T]]:
 
     async def body(request: Request) -> _T:
         exchange: Exchange = request.scope["steersman"]
-        return read_as(kind, await read_json(request.receive, exchange.service.settings.body_limit))
+        # Whoever sends slowly shall keep nobody else out.
+        exchange.end_work()
+        document = await read_json(request.receive, exchange.service.settings.body_limit)
+        exchange.begin_work()
+        return read_as(kind, document)
 
     return body
 
