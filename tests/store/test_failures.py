@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psycopg
 import pysqlite3
@@ -25,6 +26,7 @@ from steersman.library import Steersman
 from steersman.settings import Settings
 from steersman.store.engine import Database
 from steersman.store.failures import is_transient, translated, translation
+from steersman.usecases.isolation import serving_problems
 from tests.support.company import Company
 from tests.support.drivers import driver_cursor
 from tests.support.postgres import PostgresCluster
@@ -198,6 +200,23 @@ def test_a_connection_that_the_server_ends(
     assert company.reward("old", 0.5).effect == "waits"  # the pool has sound connections again
 
 
+def test_a_server_that_refuses_writes_for_a_while(
+    postgres_url: str, postgres_server: PostgresCluster
+) -> None:
+    name = urlsplit(postgres_url).path.removeprefix("/")
+    with Steersman.open(postgres_url, settings=HASTY) as library:
+        company = prepared(library)
+        postgres_server.administer("ALTER DATABASE {} SET default_transaction_read_only = on", name)
+        library.database.close()  # as a server that was demoted ends its sessions
+        require_error(call_everything(company), StoreUnavailableError, "read-only transaction")
+        assert serving_problems(library.database) == ["the database is read-only"]
+        postgres_server.administer("ALTER DATABASE {} RESET default_transaction_read_only", name)
+        # No session that was begun meanwhile is left in the pool.
+        assert company.decide(decision_id="new").decision_id == "new"
+        assert company.reward("old", 0.5).effect == "waits"
+        assert "the database is read-only" not in serving_problems(library.database)
+
+
 def test_a_deadlock_is_tried_again(postgres_url: str) -> None:
     with Steersman.open(postgres_url) as library:
         companies = [prepared(library) for _ in range(2)]
@@ -250,6 +269,7 @@ def test_a_text_that_the_server_cannot_keep(server_library: Steersman) -> None:
         ("57P01", StoreUnavailableError, True),  # administrator's shutdown
         ("57P03", StoreUnavailableError, True),  # starting up
         ("53300", StoreUnavailableError, True),  # too many connections
+        ("25006", StoreUnavailableError, True),  # a standby, or a server that was told to refuse writes
         ("53100", StoreFullError, False),  # disk full
         ("42P01", StoreError, False),  # undefined table
         ("22003", StoreError, False),  # numeric value out of range

@@ -20,7 +20,7 @@ from steersman.settings import Settings
 from steersman.store import forks, schema
 from steersman.store.access import admit, begin_admitting, check_owners
 from steersman.store.backends import begin_writing, engine_at
-from steersman.store.failures import is_transient, translated
+from steersman.store.failures import is_transient, outlives_its_use, translated
 from steersman.store.hot import HotStatements, hot_statements
 
 __all__ = ["Database", "HotTransaction"]
@@ -192,8 +192,8 @@ class Database:
                     self.begin_hot(driver, admitted)
                     answer = work(HotTransaction(self.engine, raw, driver.cursor()))
                     self.commit_hot(driver)
-                except BaseException:
-                    _abandon_or_roll_back(raw)
+                except BaseException as error:
+                    _abandon_or_roll_back(raw, error)
                     raise
                 finally:
                     raw.close()
@@ -289,21 +289,23 @@ class Database:
 
 @contextmanager
 def _abandoning(connection: Connection) -> Iterator[None]:
-    """Throw a connection away when the driver found it broken, so that the pool does not hand it out again."""
+    """Throw a connection away when it is of no more use, so that the pool does not hand it out again."""
     try:
         yield
-    except BaseException:
-        if not connection.invalidated and _is_broken(connection.connection.driver_connection):
+    except BaseException as error:
+        if not connection.invalidated and _is_useless(connection.connection.driver_connection, error):
             connection.invalidate()
         raise
 
 
-def _abandon_or_roll_back(raw: PoolProxiedConnection) -> None:
-    if _is_broken(raw.driver_connection):
+def _abandon_or_roll_back(raw: PoolProxiedConnection, error: BaseException) -> None:
+    if _is_useless(raw.driver_connection, error):
         raw.invalidate()
     else:
         raw.rollback()
 
 
-def _is_broken(driver: Any) -> bool:
-    return bool(getattr(driver, "broken", False) or getattr(driver, "closed", False))
+def _is_useless(driver: Any, error: BaseException) -> bool:
+    return bool(getattr(driver, "broken", False) or getattr(driver, "closed", False)) or outlives_its_use(
+        error
+    )

@@ -17,12 +17,14 @@ from steersman.errors import (
     StoreUnavailableError,
 )
 
-__all__ = ["is_transient", "translated", "translation"]
+__all__ = ["is_transient", "outlives_its_use", "translated", "translation"]
 
 # SQLSTATE: serialization failure, deadlock, unique violation (two made the same row at once; a second try finds it).
 _AGAIN = {"40001", "40P01", "23505"}
 # SQLSTATE classes: connection trouble, server shutting down or starting, too many connections.
 _GONE = {"08", "57", "53"}
+# A server that was demoted, or told to refuse writes. A new connection may lead to the one that takes them now.
+_READ_ONLY = "25006"
 _SQLITE_FULL = {"database or disk is full", "disk I/O error"}
 
 
@@ -34,7 +36,12 @@ def is_transient(error: BaseException) -> bool:
     state = getattr(cause, "sqlstate", None)
     if state == "53100":
         return False
-    return state in _AGAIN or (state or "")[:2] in _GONE or _is_disconnect(cause)
+    return state in _AGAIN or _is_away(state, cause)
+
+
+def outlives_its_use(error: BaseException) -> bool:
+    """Return whether the connection that raised `error` still answers, and is of no more use all the same."""
+    return getattr(_driver_error(error), "sqlstate", None) == _READ_ONLY
 
 
 def translation(error: BaseException) -> SteersmanError:
@@ -52,7 +59,7 @@ def translation(error: BaseException) -> SteersmanError:
         return StoreUnavailableError(
             f"others kept the rows locked: {text}", hint="call again, or raise STEERSMAN_PATIENCE"
         )
-    if state in _AGAIN or (state or "")[:2] in _GONE or _is_disconnect(cause):
+    if state in _AGAIN or _is_away(state, cause):
         return StoreUnavailableError(
             f"the database is not available: {text}",
             hint="nothing was acknowledged; call again with the same ids",
@@ -77,6 +84,10 @@ def translated() -> Iterator[None]:
 
 def _driver_error(error: BaseException) -> BaseException:
     return getattr(error, "orig", None) or error
+
+
+def _is_away(state: str | None, cause: BaseException) -> bool:
+    return (state or "")[:2] in _GONE or state == _READ_ONLY or _is_disconnect(cause)
 
 
 def _is_disconnect(cause: BaseException) -> bool:

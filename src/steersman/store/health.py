@@ -21,6 +21,7 @@ __all__ = [
     "latest_decisions",
     "overdue_decision_count",
     "overdue_episode_count",
+    "refuses_writes",
     "schema_gaps",
     "synchronous_commit",
     "tenant_statuses",
@@ -52,6 +53,14 @@ def journal_mode(connection: Connection) -> str | None:
     if connection.dialect.name != "sqlite":
         return None
     return str(connection.execute(text("PRAGMA journal_mode")).scalar_one())
+
+
+def refuses_writes(connection: Connection) -> bool:
+    """Return whether a server lets this connection begin no transaction that writes: a standby, or one set so."""
+    if connection.dialect.name == "sqlite":
+        return False
+    asked = "SELECT pg_is_in_recovery() OR CAST(current_setting('default_transaction_read_only') AS boolean)"
+    return bool(connection.execute(text(asked)).scalar_one())
 
 
 def synchronous_commit(connection: Connection) -> str | None:

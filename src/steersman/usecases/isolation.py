@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from steersman.errors import InvalidInputError, SchemaError, UnsupportedStoreError
-from steersman.store import audit, roles, schema
+from steersman.store import audit, health, roles, schema
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
 from steersman.usecases.keys import OPERATORS
@@ -45,13 +45,16 @@ def grant_roles(database: Database, *, serving: str, operator: str, actor: str =
 def serving_problems(database: Database) -> list[str]:
     """Return in words why this database, with the role that it was opened with, must not serve tenants.
 
-    The schema must fit this release. On a server the role must be no superuser, not bypass row-level security,
-    own none of the tables and not read keys, and row-level security must be forced on every table of tenants. Where
-    there is nothing to say it may serve. Raises StoreUnavailableError when the database cannot be reached.
+    The schema must fit this release. A server must take writes; on it the role must be no superuser, not bypass
+    row-level security, own none of the tables and not read keys, and row-level security must be forced on every table
+    of tenants. Where there is nothing to say it may serve. Raises StoreUnavailableError when the database cannot be reached.
     """
     with database.snapshot() as connection:
         try:
             schema.check_revision(connection, schema.current_revision(connection))
         except SchemaError as error:
             return [str(error)]
+        if health.refuses_writes(connection):
+            connection.invalidate()  # where it was settled when the connection was made, the next is asked anew
+            return ["the database is read-only"]
         return roles.role_problems(connection)
