@@ -10,6 +10,7 @@ import pytest
 
 from steersman.service.access import LONGEST_TRUST
 from steersman.usecases.keys import SCOPES, create_key, list_keys, revoke_key, rotate_key
+from tests.support.postgres import OPERATOR, SERVING, PostgresCluster
 from tests.support.served import Caller, Server, serving
 
 
@@ -96,8 +97,40 @@ def test_only_a_bearer_key_is_one(server: Server, company: Caller, header: str) 
     shown = {"authorization": header.format(key=company.key)}
     refused = server.http.get("/v1/tenant", headers=shown)
     assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized")
-    twice = [("authorization", f"Bearer {company.key}")] * 2
-    assert server.http.get("/v1/tenant", headers=twice).status_code == 401
     assert (
         server.http.get("/v1/tenant", headers={"authorization": f"bearer {company.key}"}).status_code == 200
     )
+
+
+@pytest.mark.parametrize("shown", [("ours", "ours"), ("other", "other", "ours"), ("", "ours"), ("ours", "")])
+def test_several_authorization_headers_are_none(
+    server: Server, company: Caller, shown: tuple[str, ...]
+) -> None:
+    texts = {"": "", "ours": f"Bearer {company.key}", "other": f"Bearer {server.company().key}"}
+    headers = [("authorization", texts[which]) for which in shown]
+    refused = server.http.get("/v1/tenant", headers=headers)
+    assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized")
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["no-connection", "no-privilege"])
+def test_a_service_that_cannot_look_keys_up_is_not_ready(
+    postgres_server: PostgresCluster, postgres_template: str, whole: bool
+) -> None:
+    name = postgres_server.create_database(template=postgres_template)
+    with serving(postgres_server.url(name), roles=True, patience=1.0) as server:
+        assert server.http.get("/readyz").status_code == 200
+        if whole:
+            postgres_server.administer("GRANT CONNECT ON DATABASE {} TO {}", name, SERVING)
+            postgres_server.administer("REVOKE CONNECT ON DATABASE {} FROM PUBLIC", name)
+            postgres_server.administer(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'operator role' AND pid IN"
+                " (SELECT pid FROM pg_stat_activity WHERE datname = current_database())",
+                database=name,
+            )
+        else:
+            postgres_server.administer("REVOKE ALL ON api_keys FROM {}", OPERATOR, database=name)
+        refused = server.http.get("/readyz")
+        assert (refused.status_code, refused.json()["code"]) == (503, "not-ready")
+        assert refused.json()["detail"].startswith("keys cannot be looked up: ")
+        assert "operator" not in refused.text
+    postgres_server.drop_database(name)

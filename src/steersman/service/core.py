@@ -20,6 +20,7 @@ from steersman.store.engine import Database
 from steersman.usecases.close_episode import close_many
 from steersman.usecases.decide import decide_many
 from steersman.usecases.isolation import serving_problems
+from steersman.usecases.keys import lookup_problems
 from steersman.usecases.reward import reward_many
 
 __all__ = ["Service"]
@@ -58,7 +59,7 @@ class Service:
         All who ask while the database is being asked wait for the same answer.
         """
         if self._looking is None or self._looking.done():
-            self._looking = asyncio.ensure_future(asyncio.to_thread(serving_problems, self.serving))
+            self._looking = asyncio.ensure_future(asyncio.to_thread(self._problems))
         return await asyncio.shield(self._looking)
 
     async def close(self) -> None:
@@ -72,6 +73,10 @@ class Service:
         self.keyring.close()
         self.operators.close()
         self.serving.close()
+
+    def _problems(self) -> list[str]:
+        found = serving_problems(self.serving)
+        return found if self.operators is self.serving else found + lookup_problems(self.operators)
 
     def _committer(self, loop: asyncio.AbstractEventLoop) -> Committer:
         made: Committer = InlineCommitter() if self.settings.commit == "inline" else ThreadCommitter(loop)

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 
 from steersman.domain.answers import ApiKey, IssuedKey
 from steersman.domain.identifiers import check_finite, check_name, check_text
-from steersman.errors import ConflictError, InvalidInputError
-from steersman.store import audit, keys, tenants
+from steersman.errors import ConflictError, InvalidInputError, StoreError
+from steersman.store import audit, keys, schema, tenants
 from steersman.store.clock import now
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
@@ -24,6 +24,7 @@ __all__ = [
     "find_key",
     "find_keys",
     "list_keys",
+    "lookup_problems",
     "note_use",
     "revoke_key",
     "rotate_key",
@@ -142,6 +143,18 @@ def find_keys(database: Database, texts: Collection[str]) -> dict[str, ApiKey]:
         if known is not None and same and known.key.is_valid(at):
             found[text] = known.key
     return found
+
+
+def lookup_problems(database: Database) -> list[str]:
+    """Return in words why keys cannot be looked up in this database; where there is nothing to say they can."""
+    try:
+        with database.snapshot() as connection:
+            schema.check_revision(connection, schema.current_revision(connection))
+            keys.find_stored_keys(connection, {_New().key_id})
+    except StoreError as error:
+        # What a database says names hosts and users, so its kind must do.
+        return [f"keys cannot be looked up: {type(error).__doc__}"]
+    return []
 
 
 def note_use(database: Database, uses: Mapping[str, int]) -> None:
