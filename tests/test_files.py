@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from steersman.errors import InvalidInputError, OutputExistsError
-from steersman.files import check_absent, new_file
+from steersman.files import check_absent, new_file, new_files
 
 
 def test_a_file_takes_its_name_when_it_is_whole(tmp_path: Path) -> None:
@@ -68,3 +68,24 @@ def test_places_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(InvalidInputError, match="No space left on device"), new_file(tmp_path / "out"):
         pass
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_several_files_come_together_or_not_at_all(tmp_path: Path) -> None:
+    rows, beside = tmp_path / "rows.jsonl", tmp_path / "metadata.json"
+    with new_files(rows, beside) as (first, second):
+        first.write_text("rows")
+        second.write_text("metadata")
+    assert [path.read_text() for path in (rows, beside)] == ["rows", "metadata"]
+
+    def be_overtaken(*paths: Path) -> None:
+        with new_files(*paths) as (first, second):
+            first.write_text("ours")
+            second.write_text("ours")
+            paths[0].write_text("theirs")
+
+    taken, other = tmp_path / "taken", tmp_path / "other"
+    with pytest.raises(OutputExistsError):
+        be_overtaken(taken, other)
+    assert taken.read_text() == "theirs"
+    assert not other.exists()
+    assert not list(tmp_path.glob("*.part"))

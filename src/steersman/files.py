@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from steersman.errors import InvalidInputError, OutputExistsError
 
-__all__ = ["check_absent", "new_file"]
+__all__ = ["check_absent", "new_file", "new_files"]
 
 
 def check_absent(*paths: Path) -> None:
@@ -59,6 +59,26 @@ def new_file(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
         raise InvalidInputError(
             f"expected a place that can be written, got: {reason}", where=str(path)
         ) from error
+
+
+@contextmanager
+def new_files(*paths: Path) -> Iterator[tuple[Path, ...]]:
+    """Yield what becomes each of `paths`: all of them or none.
+
+    The first comes last: it is never there without what stands beside it. Raises as `new_file` does.
+    """
+    made: list[tuple[Path, os.stat_result]] = []
+    try:
+        with ExitStack() as stack:
+            for path in paths:
+                part = stack.enter_context(new_file(path))
+                made.append((path, part.stat()))
+            yield tuple(map(_part, paths))
+    except BaseException:
+        for path, status in made:
+            if path.exists() and os.path.samestat(path.stat(), status):  # ours, and not another's
+                path.unlink()
+        raise
 
 
 def _part(path: Path) -> Path:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from steersman.domain.canonical import canonical_json
 from steersman.errors import InvalidInputError
-from steersman.files import check_absent, new_file
+from steersman.files import check_absent, new_files
 from steersman.teacher.binding import BindingCheck, find_metadata
 from steersman.teacher.dataset import Progress, merged_rows
 from steersman.teacher.index import RowIndex
@@ -60,13 +58,13 @@ def convert_rows(source: Path, output: Path, *, progress: Progress | None = None
         raise InvalidInputError("expected one file to convert, got a folder", where=str(source))
     (collection,) = find_collections(find_sources(source))
     metadata = _lost_metadata(collection.metadata.path, output)
-    sidecar = None if metadata is None else _sidecar(output)
-    check_absent(output, *([] if sidecar is None else [sidecar]))
-    with _written_beside(output, sidecar) as (part, side):
+    sidecars = {} if metadata is None else {_sidecar(output): metadata}
+    check_absent(output, *sidecars)
+    with new_files(output, *sidecars) as (part, *sides):
         rows = _write_rows(_rows_of(RowReader(collection), progress), part, output.suffix)
-        if side is not None and metadata is not None:
-            side.write_bytes(metadata)
-    return WrittenRows(output, sidecar, rows, 0, hash_file(output), None)
+        for side, content in zip(sides, sidecars.values(), strict=True):
+            side.write_bytes(content)
+    return WrittenRows(output, next(iter(sidecars), None), rows, 0, hash_file(output), None)
 
 
 def merge_rows(paths: Paths, output: Path, *, progress: Progress | None = None) -> WrittenRows:
@@ -83,11 +81,10 @@ def merge_rows(paths: Paths, output: Path, *, progress: Progress | None = None) 
     profile = readers[0].collection.profile
     index, bindings = RowIndex(), BindingCheck(profile)
     merged = (row for _, _, row in merged_rows(readers, index, bindings, progress=progress))
-    with _written_beside(output, sidecar) as (part, side):
+    with new_files(output, sidecar) as (part, side):
         rows = _write_rows(merged, part, output.suffix)
-        if side is not None:
-            metadata = canonical_json(_metadata(profile, bindings.binding))
-            side.write_bytes(metadata.encode("ascii") + b"\n")
+        metadata = canonical_json(_metadata(profile, bindings.binding))
+        side.write_bytes(metadata.encode("ascii") + b"\n")
     dataset_hash = index.dataset_hash(bindings.binding)
     return WrittenRows(output, sidecar, rows, index.duplicates, hash_file(output), dataset_hash)
 
@@ -109,29 +106,6 @@ def _check_suffix(output: Path) -> None:
 
 def _sidecar(output: Path) -> Path:
     return output.with_name(f"{output.stem}.metadata.json")
-
-
-@contextmanager
-def _written_beside(output: Path, sidecar: Path | None) -> Iterator[tuple[Path, Path | None]]:
-    """Yield what becomes `output` and, unless that is None, what becomes `sidecar`: both of them or neither.
-
-    The rows come last: they are never there without what binds them.
-    """
-    made: list[tuple[Path, os.stat_result]] = []
-    try:
-        with new_file(output) as rows:
-            made.append((output, rows.stat()))
-            if sidecar is None:
-                yield rows, None
-            else:
-                with new_file(sidecar) as side:
-                    made.append((sidecar, side.stat()))
-                    yield rows, side
-    except BaseException:
-        for path, status in made:
-            if path.exists() and os.path.samestat(path.stat(), status):  # ours, and not another's
-                path.unlink()
-        raise
 
 
 def _write_rows(rows: Iterable[CheckedRow], part: Path, suffix: str) -> int:

@@ -15,7 +15,7 @@ from steersman.domain.canonical import canonical_json
 from steersman.domain.catalogue import ActionCatalogue
 from steersman.domain.features import FeatureSchema
 from steersman.errors import InvalidInputError
-from steersman.files import check_absent, new_file
+from steersman.files import check_absent, new_files
 from steersman.integrations.aslib.scenario import FILES, Scenario, read_scenario
 from steersman.teacher.profiles import DECLARED_COLLECTION_SCHEMA, DECLARED_ROW_SCHEMA, RowProfile
 from steersman.teacher.rows import SPLIT, check_row
@@ -79,8 +79,9 @@ def convert_scenario(
         for row in scenario_rows(scenario, scenes, log_scale=log_scale)
     ]
     metadata = _metadata(folder, scenario, profile, families=families, log_scale=log_scale)
-    _write(metadata_path, [canonical_json(metadata).encode("ascii")])
-    _write(rows_path, lines)
+    with new_files(rows_path, metadata_path) as (rows, beside):
+        rows.write_bytes(b"".join(line + b"\n" for line in lines))
+        beside.write_bytes(canonical_json(metadata).encode("ascii") + b"\n")
     return ScenarioRows(
         scenario_id=scenario.description.scenario_id,
         output=output,
@@ -194,8 +195,3 @@ def _metadata(
             },
         },
     }
-
-
-def _write(path: Path, lines: list[bytes]) -> None:
-    with new_file(path) as part:
-        part.write_bytes(b"".join(line + b"\n" for line in lines))
