@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
 from uuid import uuid4
+
+import pytest
 
 from tests.support.served import Caller, Server
 
@@ -84,3 +87,17 @@ def test_a_list_holds_at_most_a_thousand(company: Caller) -> None:
     assert len(company.post("/v1/decide:batch", {"items": [{"state": 0}] * 1000}).json()["items"]) == 1000
     refused = company.post("/v1/decide:batch", {"items": [{"state": 0}] * 1001})
     assert (refused.status_code, refused.json()["detail"]) == (400, "items: expected at most 1000, got 1001")
+
+
+@pytest.mark.parametrize("episode", ["close", "close:batch", "close/close", "/close", "a/close"])
+def test_an_episode_may_be_called_like_a_verb(company: Caller, episode: str) -> None:
+    path = f"/v1/episodes/{quote(episode, safe=':')}"
+    company.post("/v1/decide", {"state": 0, "episode": episode})
+    assert company.get(path).json()["episode"]["episode"] == episode
+    assert company.post(f"{path}/close", {"outcome": 0.5}).json()["episode"] == episode
+    assert company.get(path).json()["episode"]["status"] == "closed"
+
+
+def test_what_is_only_read_is_not_posted_to(company: Caller) -> None:
+    company.post("/v1/decide", {"state": 0, "episode": "close"})
+    assert company.post("/v1/episodes/close").status_code == 405

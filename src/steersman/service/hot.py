@@ -5,6 +5,7 @@ A framework costs as much per request as the decision itself. Everything else is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,6 +36,9 @@ from steersman.service.wire import (
 __all__ = ["HotRoute", "HotRoutes", "id_of_path"]
 
 _EPISODES, _CLOSE = b"/v1/episodes/", b"/close"
+_NAMED_CLOSE = re.compile(
+    re.escape(_EPISODES) + rb"[^/]*" + re.escape(_CLOSE) + rb"\Z"
+)  # the two never overlap
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +121,12 @@ class HotRoutes:
         """Return the hot route of a path, or None."""
         path = scope["raw_path"]
         route = self._routes.get(path)
-        if route is None and path.startswith(_EPISODES) and path.endswith(_CLOSE):
-            named = b"/" not in path[len(_EPISODES) : -len(_CLOSE)]
-            return self._close if named else None
-        return route
+        if route is not None:
+            # An episode may be called `close:batch`, and is read at that path.
+            readable = path.startswith(_EPISODES) and scope["method"] == "GET"
+            return None if readable else route
+        named = _NAMED_CLOSE.match(path) is not None
+        return self._close if named else None
 
 
 def id_of_path(encoded: bytes) -> str:

@@ -47,7 +47,8 @@ def serving_problems(database: Database) -> list[str]:
 
     The schema must fit this release. A server must take writes; on it the role must be no superuser, not bypass
     row-level security, own none of the tables and not read keys, and row-level security must be forced on every table
-    of tenants. Where there is nothing to say it may serve. Raises StoreUnavailableError when the database cannot be reached.
+    of tenants. Where there is nothing to say it may serve. Raises StoreUnavailableError when the database cannot be
+    reached.
     """
     with database.snapshot() as connection:
         try:
