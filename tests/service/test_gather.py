@@ -90,6 +90,43 @@ def test_the_next_transaction_takes_what_arrived_during_the_last() -> None:
     assert [len(batch) for batch in gate.batches] == [1, 512, 86]
 
 
+def test_nobody_waits_for_all_that_another_has_asked() -> None:
+    gate = Gate()
+
+    async def test(gatherer: Gatherer[int, int]) -> None:
+        first = gatherer.submit([1], "busy")
+        await gate.until_started()
+        long = [gatherer.submit([number] * 600, "busy") for number in (1002, 1003, 1004)]
+        calm, also = gatherer.submit([2], "calm"), gatherer.submit([3], "other")
+        gate.opened.set()
+        await asyncio.gather(first, *long, calm, also)
+
+    run(test, gate, limit=10_000)
+    # One list of the busy one was there first; the next waits until the others had their turn.
+    assert [(batch[0], len(batch)) for batch in gate.batches] == [
+        (1, 1),
+        (1002, 600),
+        (2, 2),
+        (1003, 600),
+        (1004, 600),
+    ]
+
+
+def test_a_list_beyond_the_limit_is_let_in_when_nothing_waits() -> None:
+    gate = Gate()
+
+    async def test(gatherer: Gatherer[int, int]) -> None:
+        first = gatherer.submit([1])
+        await gate.until_started()
+        long = gatherer.submit(list(range(1000, 1100)))
+        with pytest.raises(OverloadedError):
+            gatherer.submit([2])
+        gate.opened.set()
+        assert (await first, len(await long)) == ([2], 100)
+
+    run(test, gate, limit=50)
+
+
 def test_a_list_stays_together() -> None:
     gate = Gate(opened=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
@@ -91,8 +91,8 @@ class _Entry(Generic[_Q, _A]):
 class Gatherer(Generic[_Q, _A]):
     """Gathers the calls of one verb. When no transaction of it runs, one starts at once.
 
-    Otherwise the next takes whatever arrived meanwhile. All of it belongs to one event loop; `work` alone may run
-    elsewhere.
+    Otherwise the next takes whatever arrived meanwhile, of each asker in turn, so that nobody waits for all that
+    another has asked. All of it belongs to one event loop; `work` alone may run elsewhere.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Gatherer(Generic[_Q, _A]):
         self._committer = committer
         self._limit = limit
         self._observe = observe
-        self._waiting: deque[_Entry[_Q, _A]] = deque()
+        self._waiting: OrderedDict[str | None, deque[_Entry[_Q, _A]]] = OrderedDict()
         self._depth = 0
         self._busy = False
         self._idle: asyncio.Future[None] | None = None
@@ -121,20 +121,24 @@ class Gatherer(Generic[_Q, _A]):
         """How many items wait."""
         return self._depth
 
-    def submit(self, items: list[_Q]) -> asyncio.Future[list[_A | SteersmanError]]:
-        """Return what will hold an answer for each of `items`, in order.
+    def submit(self, items: list[_Q], asker: str | None = None) -> asyncio.Future[list[_A | SteersmanError]]:
+        """Return what will hold an answer for each of `items`, in order; those of one `asker` are done in order.
 
         A future that is cancelled before its transaction starts takes its items with it; after that they are done
         as a whole. Raises OverloadedError at once when too many wait. The future raises what `work` does.
         """
-        if self._depth + len(items) > self._limit:
+        # A list that is longer than the limit would never be let in otherwise.
+        if self._depth and self._depth + len(items) > self._limit:
             raise OverloadedError(
                 f"{self._depth} items wait to be committed, and {self._limit} may",
                 retry_after=_RETRY_FULL,
             )
         loop = asyncio.get_running_loop()
         future: asyncio.Future[list[_A | SteersmanError]] = loop.create_future()
-        self._waiting.append(_Entry(items, future))
+        queue = self._waiting.get(asker)
+        if queue is None:
+            queue = self._waiting[asker] = deque()
+        queue.append(_Entry(items, future))
         self._depth += len(items)
         if not self._busy:
             self._busy = True
@@ -149,15 +153,27 @@ class Gatherer(Generic[_Q, _A]):
                 self._idle = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._idle)
 
-    def _start(self) -> None:
+    def _gather(self) -> list[_Entry[_Q, _A]]:
+        """Take what the next transaction holds: an entry of each asker in turn while there is room."""
         entries: list[_Entry[_Q, _A]] = []
         count = 0
-        while self._waiting and (not entries or count + len(self._waiting[0].items) <= _MOST_GATHERED):
-            entry = self._waiting.popleft()
+        while self._waiting:
+            asker, queue = next(iter(self._waiting.items()))
+            if entries and count + len(queue[0].items) > _MOST_GATHERED:
+                break
+            entry = queue.popleft()
+            if queue:
+                self._waiting.move_to_end(asker)
+            else:
+                del self._waiting[asker]
             self._depth -= len(entry.items)
             if not entry.future.cancelled():
                 entries.append(entry)
                 count += len(entry.items)
+        return entries
+
+    def _start(self) -> None:
+        entries = self._gather()
         if not entries:
             self._busy = False
             if self._idle is not None:

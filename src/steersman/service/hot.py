@@ -64,11 +64,11 @@ class HotRoute:
         if self.batch:
             return await self._answer_list(exchange, access, document)
         episode = id_of_path(scope["raw_path"][len(_EPISODES) : -len(_CLOSE)]) if self.named else ""
-        return await self._answer_one(exchange, self.read(document, access, "body", episode))
+        return await self._answer_one(exchange, access.tenant, self.read(document, access, "body", episode))
 
-    async def _answer_one(self, exchange: Exchange, request: Any) -> bytes:
+    async def _answer_one(self, exchange: Exchange, asker: str | None, request: Any) -> bytes:
         exchange.tenant = request.tenant
-        (answer,) = await self.gatherer.submit([request])
+        (answer,) = await self.gatherer.submit([request], asker)
         if isinstance(answer, SteersmanError):
             raise answer
         return self.encode(answer)
@@ -85,7 +85,7 @@ class HotRoute:
             except SteersmanError as error:
                 answers.append(error)
         asked = [item for item in answers if not isinstance(item, SteersmanError)]
-        found = iter(await self.gatherer.submit(asked) if asked else ())
+        found = iter(await self.gatherer.submit(asked, access.tenant) if asked else ())
         answers = [item if isinstance(item, SteersmanError) else next(found) for item in answers]
         return encode_items(
             [exchange.item_problem(item) if isinstance(item, SteersmanError) else item for item in answers],
