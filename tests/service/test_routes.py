@@ -221,6 +221,13 @@ def test_examples_are_what_they_are_examples_of(reader: Reader) -> None:
         ("GET", "/v1/decisions/a%00b", 400, "invalid-input"),
         ("GET", "/v1/versions/99999999999999999999", 404, "not-found"),
         ("GET", "/v1/decisions?limit=0", 400, "invalid-input"),
+        ("GET", "/v1/decisions?limit=1.0", 400, "invalid-input"),
+        ("GET", "/v1/cells?limit=%201", 400, "invalid-input"),
+        ("GET", "/v1/episodes?limit=%D9%A1", 400, "invalid-input"),
+        ("GET", "/v1/decisions?episode=%00", 400, "invalid-input"),
+        ("GET", "/v1/decisions?after=%00", 400, "invalid-input"),
+        ("GET", "/v1/decisions?metadata=%7B%22a%22%3A%22%5Cu0000%22%7D", 400, "invalid-input"),
+        ("GET", "/v1/cells?version=%00", 400, "invalid-input"),
         ("GET", "/v1/decisions?limit=1&limit=2", 400, "invalid-input"),
         ("GET", "/v1/decisions?unknown=1", 400, "invalid-input"),
         ("GET", "/v1/decisions?metadata=%7B%22a%22%3A1%2C%22a%22%3A2%7D", 400, "invalid-input"),
@@ -234,3 +241,24 @@ def test_what_no_route_takes(company: Caller, method: str, path: str, status: in
     assert answer.headers["x-request-id"] == answer.json()["request_id"]
     if status == 405:
         assert method not in answer.headers["allow"].split(", ")
+
+
+def test_what_is_wrong_in_a_query_is_placed_there(company: Caller) -> None:
+    refused = company.get("/v1/decisions", metadata='{"a": NaN}').json()
+    assert refused["detail"].startswith("query.metadata: expected a finite number")
+
+
+def test_a_version_is_written_in_one_way(company: Caller) -> None:
+    company.post("/v1/decide", {"state": 0})
+    assert company.get("/v1/versions/1").status_code == 200
+    for written, status in (("01", 404), ("0", 404), ("%D9%A1", 400), ("%EF%BC%91", 400), ("+1", 400)):
+        assert company.get(f"/v1/versions/{written}").status_code == status, written
+
+
+@pytest.mark.parametrize("to", [0, -1, 2**31, 2**63 - 1, -(2**31) - 1, -(2**63), "nobody"])
+def test_there_is_no_version_of_a_number_that_no_database_holds(company: Caller, to: int | str) -> None:
+    company.post("/v1/decide", {"state": 0})
+    company.http.patch("/v1/tenant", json={"actions": ["hold", "trade", "push"]})  # version 1 is an ancestor
+    refused = company.post("/v1/roll-back", {"to": to})
+    assert (refused.status_code, refused.json()["code"]) == (404, "not-found")
+    assert company.get(f"/v1/versions/{to}").status_code in {400, 404}

@@ -25,11 +25,12 @@ _unusual = re.compile(rb"\\|[^\x00-\x7f]|[0-9]{19}").search
 """An escape, a byte beyond ASCII or a number that may have more than 64 bits: for the careful way to look at."""
 
 
-def read_document(raw: bytes) -> Any:
+def read_document(raw: bytes, *, where: str = _WHERE) -> Any:
     """Return the JSON document that `raw` holds.
 
     Refused, each with InvalidInputError: what is not one JSON document in UTF-8, NaN, infinities and numbers that no
-    float64 holds, integers beyond 64 bits, a key that comes twice, NUL and lone surrogates, nesting beyond 32.
+    float64 holds, integers beyond 64 bits, a key that comes twice, NUL and lone surrogates, nesting beyond 32. `where`
+    is the place that errors name.
     """
     if not _unusual(raw):
         try:
@@ -40,12 +41,12 @@ def read_document(raw: bytes) -> Any:
         if document is not None and _count_keys(document, MAX_DEPTH) == raw.count(b":"):
             return document
     try:
-        return parse_json(raw, _RULES, where=_WHERE)
+        return parse_json(raw, _RULES, where=where)
     except InvalidInputError as error:
         if "finite number" not in error.message:
             raise
         # No answer repeats what is no number.
-        raise InvalidInputError(error.message.partition(", got")[0], where=_WHERE) from None
+        raise InvalidInputError(error.message.partition(", got")[0], where=where) from None
 
 
 def read_as(kind: type[_T], document: object, *, where: str = _WHERE) -> _T:

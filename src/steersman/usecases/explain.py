@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from steersman.domain.answers import ExplainedAction, Explanation
+from steersman.domain.identifiers import check_id, check_metadata
 from steersman.domain.records import CellKey, Decision, LearningStep, PolicyVersion
 from steersman.policies.arithmetic import draw_uniform, mixture, ucb_bonuses
 from steersman.policies.tabular import greedy_in_row
@@ -20,7 +21,8 @@ __all__ = ["explain", "list_decisions"]
 
 
 def explain(database: Database, tenant: str, decision_id: str) -> Explanation:
-    """Return why a decision was made and what came of it; raise NotFoundError."""
+    """Return why a decision was made and what came of it; raise NotFoundError or InvalidInputError."""
+    check_id(decision_id, what="decision id")
     with database.snapshot() as connection:
         owner = tenants.get_tenant(connection, tenant)
         row = decisions.get_decision(connection, tenant, decision_id)
@@ -48,10 +50,16 @@ def list_decisions(
     after: str | None = None,
     limit: int = 100,
 ) -> list[Decision]:
-    """Return decisions, newest first, of one episode, status or with some metadata; raise NotFoundError.
+    """Return decisions, newest first, of one episode, status or with some metadata.
 
-    `after` is the decision that the page before ended with.
+    `after` is the decision that the page before ended with. Raises NotFoundError, or InvalidInputError for what can
+    be no id or metadata.
     """
+    for what, value in (("episode", episode), ("after", after)):
+        if value is not None:
+            check_id(value, what=what)
+    if metadata is not None:
+        check_metadata(metadata)
     with database.snapshot() as connection:
         tenants.get_tenant(connection, tenant)
         if after is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import uuid_utils
 
 from steersman.domain.answers import Owner
-from steersman.domain.identifiers import check_name
+from steersman.domain.identifiers import check_id, check_name
 from steersman.domain.records import Cell, PolicyVersion
 from steersman.domain.settings import TenantSpec
 from steersman.errors import ConflictError, InvalidInputError, InvalidSpecError, NotFoundError
@@ -27,6 +27,8 @@ __all__ = [
     "roll_back",
     "show_version",
 ]
+
+_LARGEST = 2**31 - 1  # number that every database has room for
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,12 @@ def show_version(database: Database, owner: str, version: int | str | None = Non
 
 
 def find_version(connection: Connection, owner: Owner, version: int | str | None) -> PolicyVersion:
-    """Return a version by number or name, the active one for None; raise NotFoundError."""
+    """Return a version by number or name, the active one for None.
+
+    Raises NotFoundError, or InvalidInputError for what can be no name.
+    """
     if isinstance(version, str):
+        check_id(version, what="version")
         named = versions.find_named_version(connection, owner.tenant, version)
         if named is None:
             raise NotFoundError(f"{owner.shown} has no version named {version!r}")
@@ -69,6 +75,8 @@ def find_version(connection: Connection, owner: Owner, version: int | str | None
     if number is None:
         missing = "it was never built" if owner.is_base else "nothing was decided"
         raise NotFoundError(f"{owner.shown} has no version yet: {missing}")
+    if not 0 < number <= _LARGEST:
+        raise NotFoundError(f"{owner.shown} has no version {number}")
     return versions.get_version(connection, owner.tenant, number)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
 from typing import Annotated, TypeVar
@@ -9,22 +10,34 @@ from urllib.parse import quote
 
 import msgspec
 from fastapi import Query, Request, Response
+from pydantic import BeforeValidator
 from starlette.convertors import Convertor, register_url_convertor
 
 from steersman.console.plain import plain
 from steersman.domain.identifiers import check_name
-from steersman.errors import InvalidInputError, NotFoundError
+from steersman.errors import InvalidInputError
 from steersman.service.exchange import Exchange, read_json
 from steersman.service.hot import id_of_path
 from steersman.service.strict import read_as
 from steersman.store.engine import Database
 
-__all__ = ["Call", "allowed", "answer", "body_of", "listed", "operators", "version_of"]
+__all__ = ["WHOLE", "Call", "allowed", "answer", "body_of", "listed", "operators", "version_of"]
 
 _T = TypeVar("_T")
 _encode = msgspec.json.Encoder().encode
 
-_LONGEST_NUMBER, _LARGEST_NUMBER = 11, 2**31 - 1
+_NUMBER = re.compile(r"[1-9][0-9]{0,18}\Z")
+
+
+def _whole(text: object) -> object:
+    """Return a number of a query as it came; raise ValueError for what is another way to write one."""
+    if isinstance(text, str) and not re.fullmatch("-?[0-9]{1,18}", text):
+        raise ValueError("expected digits alone")
+    return text
+
+
+WHOLE = BeforeValidator(_whole)
+"""Marks a whole number of a query, for which only one way of writing is taken."""
 
 _TenantQuery = Annotated[
     str | None, Query(description="The tenant; a tenant's key need not name it, an operator's must.")
@@ -133,10 +146,5 @@ def _check_query(request: Request) -> None:
 
 
 def version_of(text: str) -> int | str:
-    """Return the version that a text means: a number, or a name; raise InvalidInputError, or NotFoundError."""
-    if not text.isdecimal():
-        return check_name(text, what="version")
-    number = int(text) if len(text) < _LONGEST_NUMBER else _LARGEST_NUMBER + 1
-    if number > _LARGEST_NUMBER:
-        raise NotFoundError("there is no version with so large a number")
-    return number
+    """Return the version that a text means: a number, or a name; raise InvalidInputError."""
+    return int(text) if _NUMBER.match(text) else check_name(text, what="version")

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Query, Response
 from steersman.domain.answers import Checkup, Explanation, LearnedTable, Owner, Verification
 from steersman.domain.records import Decision, PolicyVersion
 from steersman.service.routes.bodies import NoBody
-from steersman.service.routes.calls import Call, allowed, answer, body_of, listed, version_of
+from steersman.service.routes.calls import WHOLE, Call, allowed, answer, body_of, listed, version_of
 from steersman.service.routes.operations import list_of, operation, reference
 from steersman.service.strict import read_as, read_document
 from steersman.store.audit import AuditLine
@@ -44,7 +44,8 @@ __all__ = [
 router = APIRouter(tags=["reading"])
 
 _Reading = Annotated[Call, Depends(allowed("read"))]
-_Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many, the newest.")]
+_Limit = Annotated[int, WHOLE, Query(ge=1, le=1000, description="At most so many, the newest.")]
+_METADATA = "query.metadata"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,8 @@ def get_decisions(
     """List decisions, newest first."""
     wanted = None
     if metadata is not None:
-        wanted = read_as(dict[str, Any], read_document(metadata.encode()), where="metadata")
+        document = read_document(metadata.encode(), where=_METADATA)
+        wanted = read_as(dict[str, Any], document, where=_METADATA)
     found = list_decisions(
         call.database,
         call.tenant,
@@ -124,7 +126,7 @@ def get_version(call: _Reading, version: str) -> Response:
 def get_cells(
     call: _Reading,
     version: Annotated[str | None, Query(description="A number or name; the active one if none.")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="At most so many states.")] = 20,
+    limit: Annotated[int, WHOLE, Query(ge=1, le=1000, description="At most so many states.")] = 20,
 ) -> Response:
     """Show what was learned, by the meaning of states, those with the most evidence first."""
     chosen = None if version is None else version_of(version)
