@@ -223,3 +223,23 @@ def test_draining_waits_for_all_that_was_taken_in() -> None:
         assert [answer.result() for answer in answers] == [[0], [2], [4]]
 
     run(test, gate)
+
+
+@pytest.mark.parametrize("inline", [False, True], ids=["thread", "inline"])
+def test_who_counts_answers_cannot_stop_them(inline: bool) -> None:
+    def observe(*_: object) -> None:
+        raise FileNotFoundError
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(
+            lambda *_: None
+        )  # who watches the loop is told of it
+        committer: Committer = InlineCommitter() if inline else ThreadCommitter(asyncio.get_running_loop())
+        gatherer: Gatherer[int, int] = Gatherer(Gate(opened=True), committer, limit=9, observe=observe)
+        async with asyncio.timeout(30):
+            assert await gatherer.submit([1]) == [2]
+            assert await gatherer.submit([2]) == [4]
+            await gatherer.drain()
+        committer.close()
+
+    asyncio.run(main())

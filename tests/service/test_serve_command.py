@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -140,6 +141,26 @@ def test_several_workers_share_database_and_metrics(store_url: str, tmp_path: Pa
     with Steersman.open(store_url) as library:
         assert library.show("acme").states[0].evidence == 10
         assert library.verify().clean
+
+
+@pytest.mark.parametrize("commit", ["thread", "inline"])
+def test_metrics_that_somebody_removed_stop_neither_answers_nor_the_end(tmp_path: Path, commit: str) -> None:
+    url, scratch = str(tmp_path / "served.db"), tmp_path / "scratch"
+    scratch.mkdir()
+    headers = bearer(url)
+    options = ("--workers", "2", "--database", url)
+    with started(tmp_path, *options, STEERSMAN_COMMIT=commit, TMPDIR=str(scratch)) as (process, http):
+        (folder,) = scratch.glob("steersman-metrics-*")
+        shutil.rmtree(folder)
+        for number in range(8):
+            with httpx.Client(base_url=http.base_url, headers=headers, timeout=30.0) as caller:
+                decided = caller.post("/v1/decide", json={"state": 0, "decision_id": f"d{number}"})
+                rewarded = caller.post("/v1/reward", json={"decision_id": f"d{number}", "value": 1.0})
+            assert (decided.status_code, rewarded.status_code) == (200, 200)
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+    assert process.returncode == 0
+    assert '"event":"defect"' in (tmp_path / "told.txt").read_text()
 
 
 def test_a_database_that_cannot_be_used_ends_it_with_a_sentence(tmp_path: Path) -> None:

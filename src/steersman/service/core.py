@@ -62,6 +62,13 @@ class Service:
             self._looking = asyncio.ensure_future(asyncio.to_thread(self._problems))
         return await asyncio.shield(self._looking)
 
+    def count(self, note: Callable[..., None], *facts: object) -> None:
+        """Tell the metrics `facts` by one of their methods; what fails there is logged, and fails no answer."""
+        try:
+            note(*facts)
+        except Exception as error:  # noqa: BLE001  (files of theirs may be gone, or have no room)
+            self.log.defect(error, request_id="")
+
     async def close(self) -> None:
         """Commit what waits, then close everything."""
         for gatherer in (self.decides, self.rewards, self.closes):
@@ -90,7 +97,7 @@ class Service:
             partial(work, self.serving),
             committer,
             limit=self.settings.queue_limit,
-            observe=partial(self.metrics.committed, verb),
+            observe=partial(self.count, self.metrics.committed, verb),
         )
         self.metrics.watch_queue(verb, lambda: made.depth)
         return made

@@ -102,7 +102,7 @@ class Exchange:
         if self._entered and self.access is not None:
             self.access.limits.leave()
         seconds = time.monotonic() - self.started
-        self.service.metrics.answered(route, status, seconds)
+        self.service.count(self.service.metrics.answered, route, status, seconds)
         self.service.log.request(
             route=route,
             status=status,

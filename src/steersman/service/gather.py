@@ -206,16 +206,20 @@ class Gatherer(Generic[_Q, _A]):
     ) -> None:
         if self._committer.beside:
             self._start()  # what waits is committed while these answers are sent
-        for entry, answers in zip(entries, found, strict=True):
-            if entry.future.cancelled():
-                continue
-            if isinstance(answers, Exception):
-                entry.future.set_exception(answers)
-            else:
-                entry.future.set_result(answers)
-        self._observe(
-            [item for answers in found if isinstance(answers, list) for item in answers],
-            time.monotonic() - started,
-        )
-        if not self._committer.beside:
-            asyncio.get_running_loop().call_soon(self._start)
+        try:
+            for entry, answers in zip(entries, found, strict=True):
+                if entry.future.cancelled():
+                    continue
+                if isinstance(answers, Exception):
+                    entry.future.set_exception(answers)
+                else:
+                    entry.future.set_result(answers)
+            self._observe(
+                [item for answers in found if isinstance(answers, list) for item in answers],
+                time.monotonic() - started,
+            )
+        finally:
+            # Only now, so that these answers are sent before the loop is busy; and whatever went wrong, since
+            # otherwise nobody would ever be answered again.
+            if not self._committer.beside:
+                asyncio.get_running_loop().call_soon(self._start)
