@@ -7,6 +7,7 @@ nothing else: no keys, no checks, no policy, no metrics, no roles. It plays the 
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -179,6 +180,8 @@ class FloorApp:
 
 def serve_floor(url: str, port: int, threaded: bool, tenants: dict[str, str], template: Row) -> None:  # noqa: FBT001
     """Serve until the process is ended."""
+    if threaded:
+        sys.setswitchinterval(0.0001)  # as ours does
     uvicorn.run(
         FloorApp(url, threaded=threaded, tenants=tenants, template=template),
         port=port,

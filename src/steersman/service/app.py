@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TextIO
 
 from steersman.service.core import Service
@@ -14,12 +15,21 @@ from steersman.settings import Settings
 
 __all__ = ["App", "create_app"]
 
+_SWITCH = 0.0001  # seconds
+"""How long a thread may hold the interpreter while another one wants it.
+
+The thread that commits lets go of it in each statement, and would wait after each for up to 5 ms, Python's default,
+while the event loop is busy.
+"""
 _GONE = 499  # what is counted when a request was given up before it had an answer
 
 
 def create_app() -> App:
     """Return the application as the settings have it; `uvicorn --factory` calls this in each worker."""
-    return App(Settings.read())
+    settings = Settings.read()
+    if settings.commit == "thread":
+        sys.setswitchinterval(_SWITCH)
+    return App(settings)
 
 
 class App:
