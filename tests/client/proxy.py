@@ -20,6 +20,9 @@ class Proxy:
     def __init__(self, upstream: str | None) -> None:
         self.upstream = upstream  # the URL of a server; None: connections are closed at once
         self.losing = 0  # answers that will yet be lost, after the server has given them
+        self.losing_from: int | None = (
+            None  # the number, from 1, of the first answer that is lost with all after it
+        )
         self.holding = False  # whether answers are kept until `released`
         self.released = threading.Event()
         self.held = threading.Event()  # an answer was there, and is kept
@@ -84,6 +87,8 @@ class Proxy:
             self.statuses.append(int(answer.split(maxsplit=2)[1]))
             if self.losing:
                 self.losing -= 1
+                return None
+            if self.losing_from is not None and len(self.statuses) >= self.losing_from:
                 return None
         if self.holding:
             self.held.set()

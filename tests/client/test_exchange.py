@@ -78,7 +78,7 @@ CHANGE = Request("POST", "/v1/roll-back", repeatable=False)
 
 
 def test_an_answer_ends_it() -> None:
-    assert play([DONE], READ) == ([Send(READ, 10.0)], b"done")
+    assert play([DONE], READ) == ([Send(READ, 10.0, 30.0)], b"done")
 
 
 @pytest.mark.parametrize(
@@ -87,11 +87,9 @@ def test_an_answer_ends_it() -> None:
 def test_what_passes_is_tried_again_and_the_request_stays_the_same(passing: Outcome) -> None:
     asked, record = play([passing, passing, DONE], READ)
     assert record == b"done"
-    assert [effect for effect in asked if isinstance(effect, Send)] == [
-        Send(READ, 10.0),
-        Send(READ, 10.0),
-        Send(READ, 10.0),
-    ]
+    sent = [effect for effect in asked if isinstance(effect, Send)]
+    assert [(effect.request, effect.timeout) for effect in sent] == [(READ, 10.0)] * 3
+    assert [effect.left for effect in sent] == pytest.approx([30.0, 29.975, 29.925])
     assert waits(asked) == [0.025, 0.05]  # half of 50 ms, then half of 100 ms
 
 
@@ -151,9 +149,9 @@ def test_each_request_of_a_call_has_the_whole_deadline() -> None:
     at = [0.0]
     short = Patience(timeout=10.0, deadline=12.0, retries=0)
     steps = tries(both(), short, url="http://s", clock=lambda: at[0], draw=lambda: 0.5)
-    assert steps.send(None) == Send(READ, 10.0)
+    assert steps.send(None) == Send(READ, 10.0, 12.0)
     at[0] = 9.0
-    assert steps.send(DONE) == Send(CHANGE, 10.0)
+    assert steps.send(DONE) == Send(CHANGE, 10.0, 12.0)
     with pytest.raises(StopIteration) as stop:
         steps.send(Reply(201, {}, b" twice"))
     assert stop.value.value == b"done twice"
@@ -162,7 +160,7 @@ def test_each_request_of_a_call_has_the_whole_deadline() -> None:
 def test_a_lengthy_request_may_take_all_the_time_there_is() -> None:
     lengthy = Request("POST", "/v1/verify", lengthy=True)
     asked, _ = play([DONE], lengthy)
-    assert asked == [Send(lengthy, 30.0)]
+    assert asked == [Send(lengthy, 30.0, 30.0)]
 
 
 def test_no_pause_goes_beyond_the_deadline() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from steersman.client import Client
-from steersman.domain.records import Decision, Reward, RewardRequest
+from steersman.client import AsyncClient, Client
+from steersman.domain.records import DecideRequest, Decision, Reward, RewardRequest
 from steersman.errors import StoreUnavailableError
 from tests.client.proxy import Proxy, proxying
 from tests.support.served import Server, serving
@@ -117,3 +120,85 @@ def test_an_answer_that_hangs_is_given_up_and_asked_for_again(proxy: Proxy, key:
         decision = waiting.result(timeout=30)
     assert isinstance(decision, Decision)
     assert len(proxy.statuses) >= 2
+
+
+@pytest.fixture
+def trickle() -> Iterator[str]:
+    """The URL of a server whose answer never ends: a byte arrives long before any timeout, again and again."""
+    ended = threading.Event()
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def answer(connection: socket.socket) -> None:
+        with connection:
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n")
+            try:
+                while not ended.wait(0.05):
+                    connection.sendall(b" ")
+            except OSError:
+                return
+
+    def accept() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            threads.append(threading.Thread(target=answer, args=[connection]))
+            threads[-1].start()
+
+    threads = [threading.Thread(target=accept)]
+    threads[0].start()
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    ended.set()
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    for thread in threads:
+        thread.join(30)
+
+
+def test_an_answer_that_never_ends_is_given_up_at_the_deadline(trickle: str) -> None:
+    with Client(trickle, "key", timeout=20.0, deadline=0.5) as client:
+        with pytest.raises(StoreUnavailableError, match=r"no answer after 1 try: .* at the deadline") as late:
+            client.decide("acme", 0)
+        assert [note.partition(":")[0] for note in late.value.__notes__] == ["decision id"]
+
+    async def main() -> None:
+        async with AsyncClient(trickle, "key", timeout=20.0, deadline=0.5) as client:
+            with pytest.raises(StoreUnavailableError, match="at the deadline"):
+                await client.decide("acme", 0)
+
+    asyncio.run(main())
+
+
+def test_what_was_done_of_a_long_list_is_told_when_a_later_part_is_lost(
+    server: Server, proxy: Proxy, key: str, tenant: str
+) -> None:
+    wanted = [DecideRequest(tenant, 0) for _ in range(600)]
+    wanted[-1] = DecideRequest(tenant, 0, decision_id="mine")
+    with Client(proxy.url, key, retries=0) as client:
+        proxy.losing_from = 2
+        answers = client.decide_many(wanted)
+        proxy.losing_from = None
+        done, failed = answers[:256], answers[256:]
+        assert all(isinstance(answer, Decision) for answer in done)
+        assert {type(answer) for answer in failed} == {StoreUnavailableError}
+        assert len(proxy.statuses) == 2  # the third part was not sent
+        assert getattr(failed[-1], "__notes__", []) == []
+        # The id that was made is named, so that the same can be asked again.
+        (note,) = getattr(failed[0], "__notes__", [])
+        again = client.decide(tenant, 0, decision_id=note.removeprefix("decision id: "))
+        assert isinstance(again, Decision)
+    assert sum(cell.visits for cell in server.library.show(tenant).states[0].cells) == 512
+
+
+def test_a_list_that_is_lost_as_a_whole_names_what_it_asked_for(
+    server: Server, proxy: Proxy, key: str, tenant: str
+) -> None:
+    with Client(proxy.url, key, retries=0) as client:
+        proxy.losing = 1
+        with pytest.raises(StoreUnavailableError) as lost:
+            client.decide_many([DecideRequest(tenant, 0), DecideRequest(tenant, 0, decision_id="mine")])
+    (note,) = lost.value.__notes__
+    made = note.removeprefix("decision ids: ")
+    assert server.library.explain(tenant, made).decision.decision_id == made

@@ -11,7 +11,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import httpx
 
 from steersman.client import verbs
-from steersman.client.exchange import Call, Outcome, Send
+from steersman.client.exchange import LATE, Call, Outcome, Send
 from steersman.client.transport import Connected, lost, reply_of
 from steersman.domain.episode import EpisodeVerbs
 from steersman.domain.records import ClosedEpisode, Decision, Reward
@@ -106,15 +106,17 @@ class AsyncClient(Connected[httpx.AsyncClient]):
     async def _send(self, effect: Send) -> Outcome:
         request = effect.request
         try:
-            return reply_of(
-                await self._http.request(
+            async with asyncio.timeout(effect.left):
+                response = await self._http.request(
                     request.method,
                     request.path,
                     params=request.query,
                     content=request.body,
                     timeout=effect.timeout,
                 )
-            )
+                return reply_of(response, response.content)
+        except TimeoutError:
+            return LATE
         except httpx.RequestError as error:
             return lost(error)
 

@@ -11,7 +11,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import httpx
 
 from steersman.client import verbs
-from steersman.client.exchange import Call, Outcome, Send
+from steersman.client.exchange import LATE, Call, Outcome, Send
 from steersman.client.transport import Connected, lost, reply_of
 from steersman.domain.episode import OpenEpisode
 
@@ -74,16 +74,22 @@ class Client(Connected[httpx.Client]):
 
     def _send(self, effect: Send) -> Outcome:
         request = effect.request
+        end = time.monotonic() + effect.left
         try:
-            return reply_of(
-                self._http.request(
-                    request.method,
-                    request.path,
-                    params=request.query,
-                    content=request.body,
-                    timeout=effect.timeout,
-                )
-            )
+            with self._http.stream(
+                request.method,
+                request.path,
+                params=request.query,
+                content=request.body,
+                timeout=effect.timeout,
+            ) as response:
+                # The timeout holds for each part of an answer, however many there are.
+                parts: list[bytes] = []
+                for part in response.iter_bytes():
+                    if time.monotonic() > end:
+                        return LATE
+                    parts.append(part)
+                return reply_of(response, b"".join(parts))
         except httpx.RequestError as error:
             return lost(error)
 

@@ -8,9 +8,10 @@ from email.utils import parsedate_to_datetime
 from typing import TypeAlias, TypeVar
 
 from steersman.client.problems import error_of
-from steersman.errors import InvalidInputError, OverloadedError, StoreUnavailableError
+from steersman.errors import InvalidInputError, OverloadedError, SteersmanError, StoreUnavailableError
 
 __all__ = [
+    "LATE",
     "Call",
     "Effect",
     "Lost",
@@ -68,7 +69,8 @@ class Send:
     """Ask the caller to send the request and tell what became of it."""
 
     request: Request
-    timeout: float  # seconds
+    timeout: float  # seconds for each step
+    left: float  # seconds for all of it, to the last byte of the answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,9 @@ Effect: TypeAlias = Send | Wait
 Outcome: TypeAlias = Reply | Lost | None
 """What a caller answers: a reply or its absence to Send, None to Wait."""
 
+LATE = Lost("the answer was not complete at the deadline", arrived=True)
+"""There is no answer, since it did not end in time."""
+
 Call: TypeAlias = Generator[Request, bytes, _T]
 """A verb: yields each request that it needs, is sent the body of the answer, and returns a record."""
 
@@ -116,8 +121,12 @@ def tries(
     try:
         request = next(call)
         while True:
-            body = yield from _answered(request, patience, url=url, clock=clock, draw=draw)
-            request = call.send(body)
+            try:
+                body = yield from _answered(request, patience, url=url, clock=clock, draw=draw)
+            except SteersmanError as error:
+                request = call.throw(error)  # a verb of several requests may know what to make of it
+            else:
+                request = call.send(body)
     except StopIteration as stop:
         record: _T = stop.value
         return record
@@ -136,7 +145,7 @@ def _answered(
     number = 0
     while True:
         left = max(end - clock(), _SHORTEST_TRY)
-        outcome = yield Send(request, left if request.lengthy else min(patience.timeout, left))
+        outcome = yield Send(request, left if request.lengthy else min(patience.timeout, left), left)
         if isinstance(outcome, Reply) and 200 <= outcome.status < 300:
             return outcome.body
         assert outcome is not None  # noqa: S101  (Send is answered)

@@ -24,7 +24,11 @@ LARGEST_LIST = 500_000
 def in_parts(
     path: str, requests: Sequence[_T], body_of: Callable[[_T], bytes], read_one: Callable[[bytes], _R]
 ) -> Call[list[_R | SteersmanError]]:
-    """Send a list in parts of bounded length; what cannot be sent is answered with its error, as in the library."""
+    """Send a list in parts of bounded length; what cannot be sent is answered with its error, as in the library.
+
+    When a part fails as a whole after others were done, its items and all that follow are answered with its error,
+    each with one of its own, and nothing more is sent. Raises when it is the first.
+    """
     answers: list[_R | SteersmanError | None] = []
     bodies: list[tuple[int, bytes]] = []
     for request in requests:
@@ -33,14 +37,37 @@ def in_parts(
             answers.append(None)
         except SteersmanError as error:
             answers.append(error)
-    for part in _parts(bodies):
-        joined = b",".join(body for _, body in part)
-        found = read_items((yield Request("POST", path, body=b'{"items":[' + joined + b"]}")), read_one)
-        if len(found) != len(part):
-            raise SteersmanError(f"expected {len(part)} answers, got {len(found)}")
-        for (index, _), answer in zip(part, found, strict=True):
-            answers[index] = answer
+    failed: SteersmanError | None = None
+    for number, part in enumerate(_parts(bodies)):
+        found: list[_R | SteersmanError] = []
+        if failed is None:
+            try:
+                found = yield from _one_part(path, part, read_one)
+            except SteersmanError as error:
+                if number == 0:
+                    raise
+                failed = error
+        for place, (index, _) in enumerate(part):
+            answers[index] = found[place] if failed is None else _same(failed)
     return [answer for answer in answers if answer is not None]
+
+
+def _one_part(
+    path: str, part: Sequence[tuple[int, bytes]], read_one: Callable[[bytes], _R]
+) -> Call[list[_R | SteersmanError]]:
+    joined = b",".join(body for _, body in part)
+    found = read_items((yield Request("POST", path, body=b'{"items":[' + joined + b"]}")), read_one)
+    if len(found) != len(part):
+        raise SteersmanError(f"expected {len(part)} answers, got {len(found)}")
+    return found
+
+
+def _same(error: SteersmanError) -> SteersmanError:
+    """Return an error that says the same, to which notes of its own can be added."""
+    other = type(error).__new__(type(error), *error.args)
+    other.__dict__.update(error.__dict__)
+    other.__dict__["__notes__"] = list(getattr(error, "__notes__", ()))
+    return other
 
 
 def _parts(bodies: Sequence[tuple[int, bytes]]) -> list[list[tuple[int, bytes]]]:

@@ -40,8 +40,9 @@ class Connected(ABC, Generic[_H]):
 
         `timeout` is in seconds and holds for each step of one try: connecting, sending, waiting for the answer.
         `deadline`, in seconds too, holds for a request with all its tries and pauses, of which at most `retries` are
-        made; a long list is several requests. At most `connections` are open at a time, and they are kept for the
-        calls that follow. Raises InvalidInputError.
+        made; a long list is several requests. A blocking client looks at the clock whenever a part of an answer's body
+        arrives, so that it may end one `timeout` later. At most `connections` are open at a time, and they are kept
+        for the calls that follow. Raises InvalidInputError.
         """
         self._patience = Patience(timeout, deadline, retries)
         self._url = _check_target(url, key, connections)
@@ -64,9 +65,9 @@ class Connected(ABC, Generic[_H]):
         return tries(call, self._patience, url=self._url, clock=time.monotonic, draw=self._draw)
 
 
-def reply_of(response: httpx.Response) -> Reply:
-    """Return an answer as the exchange reads it."""
-    return Reply(response.status_code, dict(response.headers), response.content)
+def reply_of(response: httpx.Response, body: bytes) -> Reply:
+    """Return an answer, of which `body` was read, as the exchange takes it."""
+    return Reply(response.status_code, dict(response.headers), body)
 
 
 def lost(error: httpx.RequestError) -> Lost:

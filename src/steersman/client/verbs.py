@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from steersman.client.exchange import Call, Request
-from steersman.client.lists import every_page, in_parts
+from steersman.client.lists import LONGEST_LIST, every_page, in_parts
 from steersman.client.wire import (
     close_body,
     decide_body,
@@ -22,6 +22,7 @@ from steersman.client.wire import (
     reward_body,
     segment,
     version_of,
+    with_id,
 )
 from steersman.domain.answers import (
     ApiKey,
@@ -49,7 +50,7 @@ from steersman.domain.records import (
 )
 from steersman.domain.settings import TenantSpec
 from steersman.domain.states import State
-from steersman.errors import NotFoundError, SteersmanError
+from steersman.errors import NotFoundError, SteersmanError, StoreError
 
 __all__ = [
     "activate",
@@ -102,18 +103,40 @@ def decide(
     metadata: Mapping[str, Any] | None = None,
     reasons: Mapping[str, str] | None = None,
 ) -> Call[Decision]:
-    """Return one decision; without a `decision_id` the client makes one, so that a retry is the same call."""
-    request = DecideRequest(tenant, state, feasible, episode, decision_id, explore, metadata, reasons)
-    return _read_decision((yield Request("POST", "/v1/decide", body=decide_body(request))))
+    """Return one decision; without a `decision_id` the client makes one, so that a retry is the same call.
+
+    A StoreError names the id that was made in a note, since the decision may be there all the same.
+    """
+    request = with_id(
+        DecideRequest(tenant, state, feasible, episode, decision_id, explore, metadata, reasons)
+    )
+    try:
+        return _read_decision((yield Request("POST", "/v1/decide", body=decide_body(request))))
+    except StoreError as error:
+        if decision_id is None:
+            error.add_note(f"decision id: {request.decision_id}")
+        raise
 
 
 def decide_many(requests: Sequence[DecideRequest]) -> Call[list[Decision | SteersmanError]]:
     """Decide a list; return a decision or an error for each, in order.
 
-    A long list is sent as several, each of them one transaction. Raises when one of them fails as a whole; what was
-    decided before is found under the same ids.
+    A long list is sent as several, each of them one transaction. Raises when the first of them fails as a whole; when
+    another does, its requests and those behind it are answered with its error. A StoreError names the ids that were
+    made by the client in a note.
     """
-    return (yield from in_parts("/v1/decide:batch", requests, decide_body, _read_decision))
+    named = [with_id(request) for request in requests]
+    try:
+        answers = yield from in_parts("/v1/decide:batch", named, decide_body, _read_decision)
+    except StoreError as error:
+        made = [new.decision_id or "" for new, old in zip(named, requests, strict=True) if new is not old]
+        if made:
+            error.add_note(f"decision ids: {', '.join(made[:LONGEST_LIST])}")
+        raise
+    for answer, new, old in zip(answers, named, requests, strict=True):
+        if isinstance(answer, StoreError) and new is not old:
+            answer.add_note(f"decision id: {new.decision_id}")
+    return answers
 
 
 def reward(tenant: str, decision_id: str, value: float, *, reward_id: str | None = None) -> Call[Reward]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -31,6 +32,7 @@ __all__ = [
     "reward_body",
     "segment",
     "version_of",
+    "with_id",
 ]
 
 _T = TypeVar("_T")
@@ -64,8 +66,15 @@ def _plain(value: object) -> Any:
     raise TypeError(f"got {type(value).__name__}")
 
 
+def with_id(request: DecideRequest) -> DecideRequest:
+    """Return a request that has an id: the same, or one with a new id."""
+    return (
+        request if request.decision_id is not None else replace(request, decision_id=str(uuid_utils.uuid7()))
+    )
+
+
 def decide_body(request: DecideRequest) -> bytes:
-    """Return the body of a decide, under an id of its own where the request has none; raise InvalidInputError."""
+    """Return the body of a decide that has its id; raise InvalidInputError."""
     if request.metadata is not None:
         check_metadata(request.metadata)
     return encode(
@@ -74,7 +83,7 @@ def decide_body(request: DecideRequest) -> bytes:
             "state": _finite_state(request.state),
             "feasible": request.feasible,
             "episode": request.episode,
-            "decision_id": str(uuid_utils.uuid7()) if request.decision_id is None else request.decision_id,
+            "decision_id": request.decision_id,
             "explore": request.explore,
             "metadata": request.metadata,
             "reasons": request.reasons,
