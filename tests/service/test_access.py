@@ -134,3 +134,31 @@ def test_a_service_that_cannot_look_keys_up_is_not_ready(
         assert refused.json()["detail"].startswith("keys cannot be looked up: ")
         assert "operator" not in refused.text
     postgres_server.drop_database(name)
+
+
+def test_a_key_that_ended_in_this_process_ends_at_once(server: Server, company: Caller) -> None:
+    operator = server.caller(None).http
+    assert company.get("/v1/tenant").status_code == 200
+    assert operator.delete(f"/v1/keys/{company.key[3:15]}").status_code == 200
+    assert company.get("/v1/tenant").status_code == 401
+    rotated = server.caller(company.tenant)
+    assert rotated.get("/v1/tenant").status_code == 200
+    assert operator.post(f"/v1/keys/{rotated.key[3:15]}/rotate").status_code == 201
+    assert rotated.get("/v1/tenant").status_code == 401
+
+
+def test_a_key_of_an_erased_tenant_never_reaches_its_namesake(server: Server, company: Caller) -> None:
+    operator = server.caller(None).http
+    assert company.post("/v1/decide", {"state": 0}).status_code == 200
+    assert operator.delete(f"/v1/tenants/{company.tenant}").status_code == 200
+    namesake = {"tenant": company.tenant, "declaration": {"actions": ["other"], "states": 1}}
+    assert operator.post("/v1/tenants", json=namesake).status_code == 201
+    assert company.get("/v1/tenant").status_code == 401
+    assert company.post("/v1/decide", {"state": 0}).status_code == 401
+
+
+def test_an_idle_key_is_looked_up_again_before_it_opens_anything(server: Server, company: Caller) -> None:
+    assert company.get("/v1/tenant").status_code == 200
+    revoke_key(server.library.database, company.key[3:15])
+    time.sleep(LONGEST_TRUST)
+    assert company.get("/v1/tenant").status_code == 401

@@ -134,6 +134,7 @@ class Keyring:
         self._due: set[bytes] = set()
         self._looking: asyncio.Task[None] | None = None
         self._used: dict[str, int] = {}
+        self._changes = 0
         self._executor = ThreadPoolExecutor(2, thread_name_prefix="steersman-keys")
 
     def fresh(self, header: bytes, at: float) -> Access | None:
@@ -166,6 +167,10 @@ class Keyring:
         # Whoever waits may go away; the look-up is for the others as well.
         return await asyncio.shield(future)
 
+    def forget(self) -> None:
+        """Trust nothing that was looked up until now, since keys have ended; it may be called in any thread."""
+        self._loop.call_soon_threadsafe(self._forget)
+
     async def note_uses(self) -> None:
         """Record when keys were used since this was called last; raise StoreError."""
         used, self._used = self._used, {}
@@ -175,6 +180,10 @@ class Keyring:
     def close(self) -> None:
         """Wait for look-ups under way."""
         self._executor.shutdown()
+
+    def _forget(self) -> None:
+        self._changes += 1
+        self._found.clear()
 
     def _look(self) -> None:
         if self._looking is None:
@@ -191,11 +200,14 @@ class Keyring:
         awaited, self._awaited = self._awaited, {}
         due, self._due = self._due, set()
         texts = {header: header.split()[1].decode("ascii") for header in (*awaited, *due)}
-        at = time.monotonic()
+        at, changes = time.monotonic(), -1
+        found: dict[str, ApiKey] = {}
         try:
-            found = await self._loop.run_in_executor(
-                self._executor, find_keys, self._database, list(texts.values())
-            )
+            while changes != self._changes:  # what was forgotten meanwhile is asked again
+                at, changes = time.monotonic(), self._changes
+                found = await self._loop.run_in_executor(
+                    self._executor, find_keys, self._database, list(texts.values())
+                )
         except Exception as error:  # noqa: BLE001  (it is passed on to whoever waits)
             for future in awaited.values():
                 future.set_exception(error)

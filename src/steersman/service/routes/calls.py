@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Annotated, TypeVar
 from urllib.parse import quote
@@ -88,6 +89,14 @@ class Call:
     def all_tenants(self) -> Database:
         """The database as operators see it."""
         return self.exchange.service.operators
+
+    @contextmanager
+    def ending_keys(self) -> Iterator[None]:
+        """Look every key up anew after the block, before its answer is sent."""
+        try:
+            yield
+        finally:
+            self.exchange.service.keyring.forget()
 
 
 def allowed(scope: str) -> Callable[..., Awaitable[Call]]:

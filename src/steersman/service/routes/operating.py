@@ -107,7 +107,8 @@ def patch_one_tenant(
 @router.delete("/v1/tenants/{tenant:id}", **operation(reference(Erased), scope=_OWN))
 def delete_tenant(call: _Operating, tenant: str) -> Response:
     """Erase every row of a tenant; a line of its audit trail stays and counts what there was."""
-    return answer(erase(call.all_tenants, tenant, actor=call.actor))
+    with call.ending_keys():
+        return answer(erase(call.all_tenants, tenant, actor=call.actor))
 
 
 @router.post("/v1/tenants/{tenant:id}/retire", **operation(reference(Owner), scope=_OWN, body=_NOTHING))
@@ -179,14 +180,16 @@ def post_rotate(
     call: _Operating, key_id: str, body: Annotated[RotateBody, Depends(body_of(RotateBody))]
 ) -> Response:
     """Create a key like this one, which goes on beside it for as long as `overlap` says."""
-    made = rotate_key(call.all_tenants, key_id, overlap=body.overlap, actor=call.actor)
+    with call.ending_keys():
+        made = rotate_key(call.all_tenants, key_id, overlap=body.overlap, actor=call.actor)
     return answer(made, status=201, headers=_SECRET)
 
 
 @router.delete("/v1/keys/{key_id:id}", **operation(reference(ApiKey), scope=_OWN))
 def delete_key(call: _Operating, key_id: str) -> Response:
     """Let a key open nothing from now on."""
-    return answer(revoke_key(call.all_tenants, key_id, actor=call.actor))
+    with call.ending_keys():
+        return answer(revoke_key(call.all_tenants, key_id, actor=call.actor))
 
 
 @router.get("/v1/bases", **operation(list_of(Owner), scope=_OWN))
