@@ -30,6 +30,7 @@ LONGEST_TRUST = 1.0
 _RENEWED_AFTER = 0.4 * LONGEST_TRUST  # by a look-up in the background, so that a busy key never waits for one
 _RENEWED_TOGETHER = 0.2 * LONGEST_TRUST  # with others that are due in this time
 _FORM = re.compile(rb"[Bb]earer +(sk_[0-9a-f]{12}_[A-Za-z0-9_-]{43}) *\Z")
+_NOTING = 1.0  # seconds to wait for a database that is to keep when keys were used
 _MOST_KEYS = 10_000  # that are remembered
 _MOST_ASKED = 500  # look-ups that are under way
 _RETRY_AFTER = 1.0  # seconds
@@ -172,10 +173,14 @@ class Keyring:
         self._loop.call_soon_threadsafe(self._forget)
 
     async def note_uses(self) -> None:
-        """Record when keys were used since this was called last; raise StoreError."""
+        """Record when keys were used since this was called last; raise StoreError.
+
+        It does not wait for a database that is away: a process that ends would outlive the patience of whoever ends it.
+        """
         used, self._used = self._used, {}
         if used:
-            await self._loop.run_in_executor(self._executor, note_use, self._database, used)
+            database = self._database.with_patience(_NOTING)
+            await self._loop.run_in_executor(self._executor, note_use, database, used)
 
     def close(self) -> None:
         """Wait for look-ups under way."""

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -139,6 +140,12 @@ class Database:
                 return schema.upgrade(engine, phase)
             finally:
                 engine.dispose()
+
+    def with_patience(self, seconds: float) -> Self:
+        """Return a view that waits at most so many seconds for a busy or restarting database."""
+        view = copy.copy(self)
+        view.settings = replace(self.settings, patience=min(seconds, self.settings.patience))
+        return view
 
     @property
     def dialect(self) -> str:
