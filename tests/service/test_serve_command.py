@@ -22,6 +22,7 @@ from steersman.library import Steersman
 from steersman.usecases.explain import list_decisions
 from steersman.usecases.keys import SCOPES, create_key
 from tests.support.commands import BIN
+from tests.support.postgres import SERVING, url_as
 
 
 def free_port() -> int:
@@ -173,3 +174,18 @@ def test_a_database_that_cannot_be_used_ends_it_with_a_sentence(tmp_path: Path) 
     assert done.returncode == 1
     assert "expected an existing folder" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_role_that_may_not_look_up_keys_is_told_which_setting_is_missing(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    refused = subprocess.run(
+        [BIN / "steersman", "serve", "--port", "0", "--database", url_as(SERVING, postgres_url)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert refused.returncode != 0
+    assert "STEERSMAN_OPERATOR_URL" in refused.stderr

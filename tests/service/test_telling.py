@@ -8,8 +8,11 @@ import os
 import re
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 
@@ -170,3 +173,44 @@ def test_a_worker_that_is_gone_leaves_its_counts_and_not_its_queue(tmp_path: Pat
     ) == (5, 2)
     assert first['steersman_conflicts_total{verb="decide"}'] == 1
     assert second['steersman_conflicts_total{verb="decide"}'] == 2
+
+
+@contextmanager
+def unwritable(kind: str) -> Iterator[TextIO]:
+    """A stream that takes nothing: a pipe whose reader is gone, or a device without room."""
+    if kind == "full":
+        target = os.open("/dev/full", os.O_WRONLY)
+    else:
+        read, target = os.pipe()
+        os.close(read)
+    stream = os.fdopen(target, "w")
+    yield stream
+    with suppress(OSError):
+        stream.close()
+
+
+@pytest.mark.parametrize("kind", ["gone", "full"])
+def test_a_log_that_cannot_be_written_costs_no_answer(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    with unwritable(kind) as stream, serving(str(tmp_path / "steersman.db")) as server:
+        company = server.company()
+        assert server.app.service is not None
+        server.app.service.log._stream = stream
+        assert company.post("/v1/decide", {"state": 0}).status_code == 200
+        assert company.post("/v1/decide", {"state": 9}).status_code == 400
+        monkeypatch.setattr("steersman.service.routes.reading.doctor", fail)
+        assert company.get("/v1/doctor").json()["code"] == "internal"
+
+
+def test_a_role_that_must_not_serve_is_told_at_the_start(postgres_url: str) -> None:
+    with serving(postgres_url) as server:
+        told = "must not serve: role 'tester' owns the tables, or is a member of the role that does"
+        deadline = time.monotonic() + 30
+        while told not in [line.get("message") for line in lines(server)]:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert server.company().get("/v1/tenant").status_code == 200

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from steersman.cli.common import DatabaseOption, tell
-from steersman.errors import MissingExtraError
+from steersman.errors import MissingExtraError, StoreError
 from steersman.settings import Settings
 from steersman.store.engine import Database
 from steersman.usecases.keys import list_keys
@@ -67,6 +67,12 @@ def _look_at(settings: Settings) -> None:
     try:
         if not list_keys(store, None):
             tell("No operator has a key yet: steersman keys create --operator --name NAME")
+    except StoreError as error:
+        if type(error) is StoreError and not settings.operator_url:
+            error.hint = (
+                "keys are looked up at STEERSMAN_OPERATOR_URL, which has a role of its own on a server"
+            )
+        raise
     finally:
         store.close()
 

@@ -52,6 +52,7 @@ class Service:
         # Use cases that are not hot run in these threads, and leave connections to those that are.
         to_thread.current_default_thread_limiter().total_tokens = max(1, settings.pool_size // 2)
         self._noting = loop.create_task(self._note_uses())
+        self._telling = loop.create_task(self._tell_problems())
 
     async def problems(self) -> list[str]:
         """Return in words why this process should be sent no requests; raise StoreError.
@@ -74,6 +75,7 @@ class Service:
         for gatherer in (self.decides, self.rewards, self.closes):
             await gatherer.drain()
         self._noting.cancel()
+        self._telling.cancel()
         await self._note_once()
         for committer in self._committers:
             committer.close()
@@ -101,6 +103,14 @@ class Service:
         )
         self.metrics.watch_queue(verb, lambda: made.depth)
         return made
+
+    async def _tell_problems(self) -> None:
+        """Log once what is wrong from the start: it serves all the same, and perhaps nobody asks whether it may."""
+        try:
+            for problem in await self.problems():
+                self.log.line("server", level="warning", message=f"must not serve: {problem}")
+        except StoreError as error:
+            self.log.failure(error, request_id="")
 
     async def _note_uses(self) -> None:
         while True:

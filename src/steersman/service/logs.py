@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -24,10 +25,12 @@ class Log:
         self._stream = sys.stderr if stream is None else stream
 
     def line(self, event: str, **facts: Any) -> None:
-        """Write one line."""
+        """Write one line; where it cannot be written it is lost, since answers matter more than their log."""
         body = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **facts}
-        self._stream.write(_encode(body).decode() + "\n")
-        self._stream.flush()
+        # A reader that is gone is an OSError, and so is a full disk.
+        with suppress(OSError):
+            self._stream.write(_encode(body).decode() + "\n")
+            self._stream.flush()
 
     def request(
         self,

@@ -138,5 +138,8 @@ def _forget_the_dead(folder: Path) -> None:
         pid = int(file.stem.rpartition("_")[2])
         try:
             os.kill(pid, 0)
-        except ProcessLookupError:
+        except (
+            ProcessLookupError,
+            PermissionError,
+        ):  # of another user is somebody else who was given the number
             mark_process_dead(pid, str(folder))  # type: ignore[no-untyped-call]
