@@ -60,6 +60,8 @@ SCOPE_OF = {
     ("GET", "/v1/bases"): "operator",
     ("POST", "/v1/bases"): "operator",
     ("POST", "/v1/bases/{base}/build"): "operator",
+    ("GET", "/v1/bases/{base}/audit"): "operator",
+    ("GET", "/v1/operator-audit"): "operator",
     ("GET", "/healthz"): "open",
     ("GET", "/readyz"): "open",
     ("GET", "/metrics"): "open",

@@ -188,6 +188,10 @@ def operating(reader: Reader, server: Server) -> None:
     base = {"base": f"base-{uuid4().hex}", "declaration": declared}
     reader(operator, "POST", "/v1/bases", body=base, status=201)
     assert f"@{base['base']}" in [item["tenant"] for item in reader(operator, "GET", "/v1/bases")["items"]]
+    (line,) = reader(operator, "GET", "/v1/bases/{base}/audit", base=str(base["base"]))["items"]
+    assert (line["verb"], line["tenant"]) == ("create", f"@{base['base']}")
+    page = reader(operator, "GET", "/v1/operator-audit", query={"limit": 1})
+    assert [line["verb"] for line in page["items"]] == ["create key"]
     assert reader(operator, "POST", "/v1/tenants/{tenant}/retire", tenant=name)["status"] == "retired"
     assert operator.post("/v1/decide", {"state": 0, "tenant": name}).json()["code"] == "tenant-retired"
     assert reader(operator, "DELETE", "/v1/tenants/{tenant}", tenant=name)["rows"]["decisions"] == 1
@@ -262,3 +266,28 @@ def test_there_is_no_version_of_a_number_that_no_database_holds(company: Caller,
     refused = company.post("/v1/roll-back", {"to": to})
     assert (refused.status_code, refused.json()["code"]) == (404, "not-found")
     assert company.get(f"/v1/versions/{to}").status_code in {400, 404}
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5])
+def test_pages_lead_to_the_last_item(company: Caller, limit: int) -> None:
+    for number in range(4):
+        company.post("/v1/decide", {"state": 0, "episode": f"e:{number}"})
+    for path, key, expected in (
+        ("/v1/episodes", "episode", ["e:3", "e:2", "e:1", "e:0"]),
+        ("/v1/audit", "verb", ["start", "create key", "create"]),
+    ):
+        found: list[str] = []
+        query: dict[str, Any] = {"limit": limit}
+        while True:
+            page = company.get(path, **query).json()
+            found += [item[key] for item in page["items"]]
+            if page["next"] is None:
+                break
+            query["after"] = page["next"]
+        assert found == expected
+
+
+@pytest.mark.parametrize("after", ["", "e", ":e", "1:", "-1:e", "9223372036854775808:e", "1:\x00"])
+def test_what_is_no_cursor_of_episodes_is_refused(company: Caller, after: str) -> None:
+    refused = company.get("/v1/episodes", after=after)
+    assert (refused.status_code, refused.json()["code"]) == (400, "invalid-input")

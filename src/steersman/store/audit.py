@@ -48,12 +48,22 @@ def write_line(
 
 
 def list_lines(
-    connection: Connection, tenant: str, *, actor: str | None = None, limit: int = 1000
+    connection: Connection,
+    tenant: str,
+    *,
+    actor: str | None = None,
+    after: str | None = None,
+    limit: int = 1000,
 ) -> list[AuditLine]:
-    """Return the audit trail of `tenant`, newest first, optionally of one actor."""
+    """Return the audit trail of `tenant`, newest first, optionally of one actor.
+
+    `after` is the id of the line that the page before ended with.
+    """
     query = select(audit).where(audit.c.tenant == tenant).order_by(audit.c.audit_id.desc()).limit(limit)
     if actor is not None:
         query = query.where(audit.c.actor == actor)
+    if after is not None:
+        query = query.where(audit.c.audit_id < after)
     return [_line_of(row) for row in connection.execute(query)]
 
 

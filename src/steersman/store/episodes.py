@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Connection, Select, and_, or_, select
 
 from steersman.domain.records import ClosedEpisode
 from steersman.errors import NotFoundError
@@ -47,12 +47,28 @@ def get_episode(connection: Connection, tenant: str, episode: str) -> Episode:
 
 
 def list_episodes(
-    connection: Connection, tenant: str, *, status: str | None = None, limit: int = 100
+    connection: Connection,
+    tenant: str,
+    *,
+    status: str | None = None,
+    after: tuple[int, str] | None = None,
+    limit: int = 100,
 ) -> list[Episode]:
-    """Return a tenant's episodes, the latest touched first, optionally of one status."""
+    """Return a tenant's episodes, the latest touched first, optionally of one status.
+
+    `after` is when the last episode of the page before was touched, and its id.
+    """
     query: Select[Any] = select(episodes).where(episodes.c.tenant == tenant)
     if status is not None:
         query = query.where(episodes.c.status == status)
+    if after is not None:
+        at, episode = after
+        query = query.where(
+            or_(
+                episodes.c.touched_at < at,
+                and_(episodes.c.touched_at == at, episodes.c.episode > episode),
+            )
+        )
     query = query.order_by(episodes.c.touched_at.desc(), episodes.c.episode).limit(limit)
     return [episode_of(tuple(row)) for row in connection.execute(query)]
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from steersman.domain.identifiers import check_id
 from steersman.domain.records import Decision
+from steersman.errors import InvalidInputError
 from steersman.store import decisions, episodes, tenants, versions
 from steersman.store.engine import Database
 from steersman.store.episodes import Episode
@@ -23,12 +25,26 @@ class EpisodeDetail:
 
 
 def list_episodes(
-    database: Database, tenant: str, *, status: str | None = None, limit: int = 100
+    database: Database,
+    tenant: str,
+    *,
+    status: str | None = None,
+    after: tuple[int, str] | None = None,
+    limit: int = 100,
 ) -> list[Episode]:
-    """Return a tenant's episodes, the latest touched first, optionally open or closed ones; raise NotFoundError."""
+    """Return a tenant's episodes, the latest touched first, optionally open or closed ones.
+
+    `after` is `touched_at` and `episode` of the one that the page before ended with; who is touched meanwhile moves
+    to the front and may come again. Raises NotFoundError, or InvalidInputError for an `after` that can be none.
+    """
+    if after is not None:
+        at, episode = after
+        if not 0 <= at < 2**63:
+            raise InvalidInputError(f"after: expected microseconds since 1970, got {at}")
+        check_id(episode, what="after")
     with database.snapshot() as connection:
         tenants.get_tenant(connection, tenant)
-        return episodes.list_episodes(connection, tenant, status=status, limit=limit)
+        return episodes.list_episodes(connection, tenant, status=status, after=after, limit=limit)
 
 
 def show_episode(database: Database, tenant: str, episode: str) -> EpisodeDetail:

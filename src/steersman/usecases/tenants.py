@@ -9,7 +9,7 @@ from typing import Any
 import uuid_utils
 
 from steersman.domain.answers import Erased, MigrationPlan, Owner
-from steersman.domain.identifiers import check_name
+from steersman.domain.identifiers import check_id, check_name
 from steersman.domain.settings import TenantSpec
 from steersman.errors import NotFoundError
 from steersman.store import audit, tenants
@@ -156,11 +156,19 @@ def erase(database: Database, tenant: str, *, actor: str = "library") -> Erased:
 
 
 def audit_trail(
-    database: Database, owner: str, *, actor: str | None = None, limit: int = 1000
+    database: Database,
+    owner: str,
+    *,
+    actor: str | None = None,
+    after: str | None = None,
+    limit: int = 1000,
 ) -> list[AuditLine]:
     """Return who changed what of a tenant, the base `@NAME` or operators (`@`), newest first; also of who was erased.
 
-    Optionally only what one `actor` changed.
+    Optionally only what one `actor` changed, or what is older than the line `after`. Raises InvalidInputError for
+    what can be no line's id.
     """
+    if after is not None:
+        check_id(after, what="after")
     with database.snapshot() as connection:
-        return audit.list_lines(connection, owner, actor=actor, limit=limit)
+        return audit.list_lines(connection, owner, actor=actor, after=after, limit=limit)

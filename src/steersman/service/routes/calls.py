@@ -21,8 +21,21 @@ from steersman.service.exchange import Exchange, read_json
 from steersman.service.hot import id_of_path
 from steersman.service.strict import read_as
 from steersman.store.engine import Database
+from steersman.usecases.tenants import audit_trail
 
-__all__ = ["WHOLE", "Call", "allowed", "answer", "body_of", "listed", "operators", "version_of"]
+__all__ = [
+    "WHOLE",
+    "After",
+    "Call",
+    "Limit",
+    "allowed",
+    "answer",
+    "audit_page",
+    "body_of",
+    "listed",
+    "operators",
+    "version_of",
+]
 
 _T = TypeVar("_T")
 _encode = msgspec.json.Encoder().encode
@@ -39,6 +52,9 @@ def _whole(text: object) -> object:
 
 WHOLE = BeforeValidator(_whole)
 """Marks a whole number of a query, for which only one way of writing is taken."""
+
+Limit = Annotated[int, WHOLE, Query(ge=1, le=1000, description="At most so many, the newest.")]
+After = Annotated[str | None, Query(description="`next` of the page before.")]
 
 _TenantQuery = Annotated[
     str | None, Query(description="The tenant; a tenant's key need not name it, an operator's must.")
@@ -144,6 +160,12 @@ def answer(record: object, *, status: int = 200, headers: dict[str, str] | None 
 def listed(records: Sequence[object], *, following: str | None = None) -> Response:
     """Return a list as JSON; `following` is the cursor of the next page, where there is one."""
     return answer({"items": records, "next": following})
+
+
+def audit_page(database: Database, owner: str, *, after: str | None, limit: int) -> Response:
+    """Return a page of the audit trail of a tenant, the base `@NAME` or operators (`@`)."""
+    found = audit_trail(database, owner, after=after, limit=limit)
+    return listed(found, following=found[-1].audit_id if len(found) == limit else None)
 
 
 def _check_query(request: Request) -> None:

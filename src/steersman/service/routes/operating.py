@@ -1,4 +1,4 @@
-"""Routes of operators: tenants, keys and bases."""
+"""Routes of operators: tenants, keys, bases, and who changed what of these."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from steersman.service.routes.bodies import (
     RotateBody,
     TenantBody,
 )
-from steersman.service.routes.calls import Call, answer, body_of, listed, operators
+from steersman.service.routes.calls import After, Call, Limit, answer, audit_page, body_of, listed, operators
 from steersman.service.routes.operations import list_of, operation, reference, request_body
+from steersman.store.audit import AuditLine
 from steersman.usecases.bases import build_base, create_base, list_bases
-from steersman.usecases.keys import create_key, list_keys, revoke_key, rotate_key
+from steersman.usecases.keys import OPERATORS, create_key, list_keys, revoke_key, rotate_key
 from steersman.usecases.tenants import (
     change_tenant,
     create_tenant,
@@ -32,9 +33,11 @@ from steersman.usecases.tenants import (
 __all__ = [
     "delete_key",
     "delete_tenant",
+    "get_base_audit",
     "get_bases",
     "get_keys",
     "get_one_tenant",
+    "get_operator_audit",
     "get_operator_keys",
     "get_tenants",
     "patch_one_tenant",
@@ -216,3 +219,15 @@ def post_base(call: _Operating, body: Annotated[BaseBody, Depends(body_of(BaseBo
 def post_build(call: _Operating, base: str, _: _Nothing) -> Response:
     """Merge what contributing tenants learned into a new version of the base."""
     return answer(build_base(call.all_tenants, base, actor=call.actor))
+
+
+@router.get("/v1/bases/{base:id}/audit", **operation(list_of(AuditLine), scope=_OWN))
+def get_base_audit(call: _Operating, base: str, after: After = None, limit: Limit = 100) -> Response:
+    """List who changed what of a base, newest first."""
+    return audit_page(call.all_tenants, f"@{check_name(base, what='base')}", after=after, limit=limit)
+
+
+@router.get("/v1/operator-audit", **operation(list_of(AuditLine), scope=_OWN))
+def get_operator_audit(call: _Operating, after: After = None, limit: Limit = 100) -> Response:
+    """List who made, rotated or revoked operators' keys and granted roles, newest first."""
+    return audit_page(call.all_tenants, OPERATORS, after=after, limit=limit)

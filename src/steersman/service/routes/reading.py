@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -10,8 +11,20 @@ from fastapi import APIRouter, Depends, Query, Response
 
 from steersman.domain.answers import Checkup, Explanation, LearnedTable, Owner, Verification
 from steersman.domain.records import Decision, PolicyVersion
+from steersman.errors import InvalidInputError
 from steersman.service.routes.bodies import NoBody
-from steersman.service.routes.calls import WHOLE, Call, allowed, answer, body_of, listed, version_of
+from steersman.service.routes.calls import (
+    WHOLE,
+    After,
+    Call,
+    Limit,
+    allowed,
+    answer,
+    audit_page,
+    body_of,
+    listed,
+    version_of,
+)
 from steersman.service.routes.operations import list_of, operation, reference
 from steersman.service.strict import read_as, read_document
 from steersman.store.audit import AuditLine
@@ -20,7 +33,7 @@ from steersman.usecases.doctor import doctor
 from steersman.usecases.episodes import EpisodeDetail, list_episodes, show_episode
 from steersman.usecases.explain import explain, list_decisions
 from steersman.usecases.show import show
-from steersman.usecases.tenants import audit_trail, show_tenant
+from steersman.usecases.tenants import show_tenant
 from steersman.usecases.verify import verify
 from steersman.usecases.versions import VersionDetail, list_versions, show_version
 
@@ -44,7 +57,6 @@ __all__ = [
 router = APIRouter(tags=["reading"])
 
 _Reading = Annotated[Call, Depends(allowed("read"))]
-_Limit = Annotated[int, WHOLE, Query(ge=1, le=1000, description="At most so many, the newest.")]
 _METADATA = "query.metadata"
 
 
@@ -68,8 +80,8 @@ def get_decisions(
     metadata: Annotated[
         str | None, Query(description="Only with these keys and values, a JSON object.")
     ] = None,
-    after: Annotated[str | None, Query(description="`next` of the page before.")] = None,
-    limit: _Limit = 100,
+    after: After = None,
+    limit: Limit = 100,
 ) -> Response:
     """List decisions, newest first."""
     wanted = None
@@ -98,10 +110,19 @@ def get_decision(call: _Reading, decision_id: str) -> Response:
 def get_episodes(
     call: _Reading,
     status: Annotated[Literal["open", "closed"] | None, Query(description="Only with this status.")] = None,
-    limit: _Limit = 100,
+    after: After = None,
+    limit: Limit = 100,
 ) -> Response:
     """List episodes, the latest touched first."""
-    return listed(list_episodes(call.database, call.tenant, status=status, limit=limit))
+    since = None
+    if after is not None:
+        at, _, episode = after.partition(":")
+        if not re.fullmatch("[0-9]{1,19}", at):
+            raise InvalidInputError("after: expected `next` of the page before", where="query")
+        since = int(at), episode
+    found = list_episodes(call.database, call.tenant, status=status, after=since, limit=limit)
+    last = found[-1] if len(found) == limit else None
+    return listed(found, following=None if last is None else f"{last.touched_at}:{last.episode}")
 
 
 @router.get("/v1/episodes/{episode:id}", **operation(reference(EpisodeDetail), scope="read"))
@@ -159,6 +180,6 @@ def post_verify(call: _Reading, _: Annotated[NoBody, Depends(body_of(NoBody))]) 
 
 
 @router.get("/v1/audit", **operation(list_of(AuditLine), scope="read"))
-def get_audit(call: _Reading, limit: _Limit = 100) -> Response:
+def get_audit(call: _Reading, after: After = None, limit: Limit = 100) -> Response:
     """List who changed what, newest first."""
-    return listed(audit_trail(call.database, call.tenant, limit=limit))
+    return audit_page(call.database, call.tenant, after=after, limit=limit)
