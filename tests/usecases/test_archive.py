@@ -34,7 +34,7 @@ from steersman.store import tables
 from steersman.store.cells import iterate_cells
 from steersman.usecases import archive as module
 from steersman.usecases.archive import archive, list_archive
-from steersman.usecases.explain import explain
+from steersman.usecases.explain import explain, list_decisions
 from steersman.usecases.tenants import audit_trail, erase
 from steersman.usecases.verify import verify
 from tests.support.company import Company
@@ -136,6 +136,9 @@ def test_an_archived_decision_is_answered_as_before_and_changes_no_more(
             explain(busy.library.database, busy.name, late)
     with pytest.raises(NotFoundError):
         busy.reward("nothing", 0.5)
+    # Pages go on behind a decision that was archived meanwhile: "open" was made before "c0", "g0" after all.
+    rest = list_decisions(busy.library.database, busy.name, after="c0")
+    assert [decision.decision_id for decision in rest] == ["open"]
     # A list goes on behind an item that is refused.
     requests = [RewardRequest(busy.name, name, 0.5) for name in ("learned", "open", "nothing")]
     assert [type(item).__name__ for item in busy.library.reward_many(requests)] == [

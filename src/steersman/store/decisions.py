@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Select, select, tuple_
 from steersman.domain.canonical import canonical_json
 from steersman.domain.records import Decision, SeenRow
 from steersman.errors import ArchivedError, NotFoundError
-from steersman.store.archive import find_archived
+from steersman.store.archive import find_archived, row_of_stub
 from steersman.store.hot.text import DECISIONS, Row
 from steersman.store.seals import seal
 from steersman.store.tables import decisions
@@ -168,6 +168,13 @@ def get_decision(connection: Connection, tenant: str, decision_id: str) -> Row:
     return tuple(row)
 
 
+def _made_at(connection: Connection, tenant: str, decision_id: str) -> int:
+    """Return when a decision was made that is there or was archived; raise NotFoundError."""
+    stub = find_archived(connection, tenant, decision_id)
+    row = get_decision(connection, tenant, decision_id) if stub is None else row_of_stub(stub)
+    return int(row[_AT["created_at"]])
+
+
 def list_decisions(
     connection: Connection,
     tenant: str,
@@ -181,7 +188,7 @@ def list_decisions(
     """Return rows of a tenant's decisions, newest first, optionally of one episode, one status, and metadata.
 
     `metadata` filters by equality of each key at the top of the caller's own object. `after` is the decision that
-    the page before ended with.
+    the page before ended with, which may have been archived since. Raises NotFoundError where there is no such one.
     """
     query: Select[Any] = select(decisions).where(decisions.c.tenant == tenant)
     if episode is not None:
@@ -189,12 +196,8 @@ def list_decisions(
     if status is not None:
         query = query.where(decisions.c.status == status)
     if after is not None:
-        made = select(decisions.c.created_at).where(
-            decisions.c.tenant == tenant, decisions.c.decision_id == after
-        )
-        query = query.where(
-            tuple_(decisions.c.created_at, decisions.c.decision_id) < tuple_(made.scalar_subquery(), after)
-        )
+        made = _made_at(connection, tenant, after)
+        query = query.where(tuple_(decisions.c.created_at, decisions.c.decision_id) < tuple_(made, after))
     query = query.order_by(decisions.c.created_at.desc(), decisions.c.decision_id.desc())
     if not metadata:
         return [tuple(row) for row in connection.execute(query.limit(limit))]

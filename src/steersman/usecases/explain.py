@@ -52,8 +52,8 @@ def list_decisions(
 ) -> list[Decision]:
     """Return decisions, newest first, of one episode, status or with some metadata.
 
-    `after` is the decision that the page before ended with. Raises NotFoundError, or InvalidInputError for what can
-    be no id or metadata.
+    `after` is the decision that the page before ended with, archived since or not. Raises NotFoundError, or
+    InvalidInputError for what can be no id or metadata.
     """
     for what, value in (("episode", episode), ("after", after)):
         if value is not None:
@@ -62,8 +62,6 @@ def list_decisions(
         check_metadata(metadata)
     with database.snapshot() as connection:
         tenants.get_tenant(connection, tenant)
-        if after is not None:
-            decisions.get_decision(connection, tenant, after)
         catalogues = {item.number: item.actions.ids for item in versions.list_versions(connection, tenant)}
         rows = decisions.list_decisions(
             connection, tenant, episode=episode, status=status, metadata=metadata, after=after, limit=limit
