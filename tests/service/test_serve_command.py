@@ -90,6 +90,15 @@ def test_a_first_start_needs_nothing_and_tells_how_to_make_a_key(tmp_path: Path)
         assert {"time", "event"} <= set(json.loads(line))
 
 
+def test_a_place_without_room_for_the_log_stops_no_service(tmp_path: Path) -> None:
+    (tmp_path / "told.txt").symlink_to("/dev/full")
+    (tmp_path / "scratch").mkdir()
+    with started(tmp_path, TMPDIR=str(tmp_path / "scratch")) as (_, http):
+        assert http.get("/v1/tenant").status_code == 401
+        # A process alone needs no folder, so that none is left by one that is killed.
+        assert list((tmp_path / "scratch").iterdir()) == []
+
+
 @pytest.mark.parametrize("commit", ["thread", "inline"])
 def test_what_was_acknowledged_before_the_end_is_stored(tmp_path: Path, commit: str) -> None:
     url = str(tmp_path / "served.db")

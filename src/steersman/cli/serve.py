@@ -6,6 +6,7 @@ import importlib.util
 import os
 import signal
 import tempfile
+from contextlib import nullcontext, suppress
 from typing import Annotated
 
 import typer
@@ -38,8 +39,10 @@ def serve_command(
         os.environ["STEERSMAN_DATABASE_URL"] = database
     settings = Settings.read()
     _look_at(settings)
-    with tempfile.TemporaryDirectory(prefix="steersman-metrics-") as folder:
-        if workers > 1:
+    # One process keeps its counts in its memory.
+    shared = tempfile.TemporaryDirectory(prefix="steersman-metrics-") if workers > 1 else nullcontext()
+    with shared as folder:
+        if folder is not None:
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
         # uvicorn raises the signal that ended it again; to have been told to stop is no failure.
         signal.signal(signal.SIGTERM, _end)
@@ -66,7 +69,8 @@ def _look_at(settings: Settings) -> None:
     store = Database.open(settings.operator_url or settings.database_url, settings=settings)
     try:
         if not list_keys(store, None):
-            tell("No operator has a key yet: steersman keys create --operator --name NAME")
+            with suppress(OSError):  # a remark that cannot be written stops no service
+                tell("No operator has a key yet: steersman keys create --operator --name NAME")
     except StoreError as error:
         if type(error) is StoreError and not settings.operator_url:
             error.hint = (
