@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from steersman.service.access import LONGEST_TRUST
+from steersman.store.engine import Database
+from steersman.usecases.isolation import pairing_problems
 from steersman.usecases.keys import SCOPES, create_key, list_keys, revoke_key, rotate_key
-from tests.support.postgres import OPERATOR, SERVING, PostgresCluster
+from tests.support.postgres import OPERATOR, SERVING, PostgresCluster, url_as
 from tests.support.served import Caller, Server, serving
 
 
@@ -158,6 +160,40 @@ def test_a_key_of_an_erased_tenant_never_reaches_its_namesake(server: Server, co
 
 
 def test_an_idle_key_is_looked_up_again_before_it_opens_anything(server: Server, company: Caller) -> None:
+    assert company.get("/v1/tenant").status_code == 200
+    revoke_key(server.library.database, company.key[3:15])
+    time.sleep(LONGEST_TRUST)
+    assert company.get("/v1/tenant").status_code == 401
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgres"])
+def test_keys_of_another_database_are_not_ready(
+    backend: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if backend == "sqlite":
+        url, other = str(tmp_path / "one.db"), str(tmp_path / "other.db")
+        same = f"sqlite:///{url}"
+        Database.open(other).close()
+    else:
+        cluster = request.getfixturevalue("postgres_server")
+        first, second = (
+            cluster.create_database(template=request.getfixturevalue("postgres_template")) for _ in range(2)
+        )
+        url, same, other = (
+            url_as(role, cluster.url(name))
+            for role, name in ((SERVING, first), (OPERATOR, first), (OPERATOR, second))
+        )
+    for operator_url, problems in (
+        (same, []),
+        (other, ["STEERSMAN_OPERATOR_URL leads to another database"]),
+    ):
+        serving_database, operators = Database.open(url), Database.open(operator_url)
+        assert pairing_problems(serving_database, operators) == problems
+        serving_database.close()
+        operators.close()
+
+
+def test_a_key_that_was_idle_is_asked_for_anew(server: Server, company: Caller) -> None:
     assert company.get("/v1/tenant").status_code == 200
     revoke_key(server.library.database, company.key[3:15])
     time.sleep(LONGEST_TRUST)

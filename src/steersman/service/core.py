@@ -19,7 +19,7 @@ from steersman.settings import Settings
 from steersman.store.engine import Database
 from steersman.usecases.close_episode import close_many
 from steersman.usecases.decide import decide_many
-from steersman.usecases.isolation import serving_problems
+from steersman.usecases.isolation import pairing_problems, serving_problems
 from steersman.usecases.keys import lookup_problems
 from steersman.usecases.reward import reward_many
 
@@ -85,7 +85,9 @@ class Service:
 
     def _problems(self) -> list[str]:
         found = serving_problems(self.serving)
-        return found if self.operators is self.serving else found + lookup_problems(self.operators)
+        if self.operators is self.serving:
+            return found
+        return found + (lookup_problems(self.operators) or pairing_problems(self.serving, self.operators))
 
     def _committer(self, loop: asyncio.AbstractEventLoop) -> Committer:
         made: Committer = InlineCommitter() if self.settings.commit == "inline" else ThreadCommitter(loop)

@@ -15,6 +15,7 @@ __all__ = [
     "EdgeCounts",
     "Overdue",
     "action_evidence",
+    "database_identity",
     "edge_counts",
     "integrity_problems",
     "journal_mode",
@@ -53,6 +54,15 @@ def journal_mode(connection: Connection) -> str | None:
     if connection.dialect.name != "sqlite":
         return None
     return str(connection.execute(text("PRAGMA journal_mode")).scalar_one())
+
+
+def database_identity(connection: Connection) -> str:
+    """Return what tells a database from any other, whatever the address, role or pool that led to it."""
+    if connection.dialect.name == "sqlite":
+        rows = connection.execute(text("PRAGMA database_list")).mappings()
+        return next(str(row["file"]) for row in rows if row["name"] == "main")
+    asked = "SELECT system_identifier, oid FROM pg_control_system(), pg_database WHERE datname = current_database()"
+    return "/".join(map(str, connection.execute(text(asked)).one()))
 
 
 def refuses_writes(connection: Connection) -> bool:

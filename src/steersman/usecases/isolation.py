@@ -10,7 +10,7 @@ from steersman.store.connection import Connection
 from steersman.store.engine import Database
 from steersman.usecases.keys import OPERATORS
 
-__all__ = ["Granted", "grant_roles", "serving_problems"]
+__all__ = ["Granted", "grant_roles", "pairing_problems", "serving_problems"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +59,12 @@ def serving_problems(database: Database) -> list[str]:
             connection.invalidate()  # where it was settled when the connection was made, the next is asked anew
             return ["the database is read-only"]
         return roles.role_problems(connection)
+
+
+def pairing_problems(serving: Database, operators: Database) -> list[str]:
+    """Return in words why these are not two roles of one database; raise StoreError."""
+    found = []
+    for database in (serving, operators):
+        with database.snapshot() as connection:
+            found.append(health.database_identity(connection))
+    return [] if found[0] == found[1] else ["STEERSMAN_OPERATOR_URL leads to another database"]
