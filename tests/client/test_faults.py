@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -202,3 +204,31 @@ def test_a_list_that_is_lost_as_a_whole_names_what_it_asked_for(
     (note,) = lost.value.__notes__
     made = note.removeprefix("decision ids: ")
     assert server.library.explain(tenant, made).decision.decision_id == made
+
+
+_FORKED = """
+import os, sys
+from steersman.client import Client
+
+url, key, tenant = sys.argv[1:]
+with Client(url, key) as client:
+    client.decide(tenant, 0, decision_id="first")
+    children = []
+    for child in range(4):
+        pid = os.fork()
+        if not pid:
+            answers = [client.decide(tenant, 0, decision_id=f"{child}-{n}") for n in range(30)]
+            os._exit([answer.decision_id for answer in answers] != [f"{child}-{n}" for n in range(30)])
+        children.append(pid)
+    for n in range(30):
+        assert client.decide(tenant, 0, decision_id=f"parent-{n}").decision_id == f"parent-{n}"
+    assert [os.waitpid(pid, 0)[1] for pid in children] == [0] * 4
+"""
+
+
+def test_both_sides_of_a_fork_have_connections_of_their_own(server: Server, tenant: str, key: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _FORKED, server.url, key, tenant], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert server.library.show(tenant).states[0].evidence == 1 + 5 * 30

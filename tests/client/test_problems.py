@@ -197,3 +197,18 @@ def test_a_key_that_is_none_is_refused_and_not_shown(key: str) -> None:
     with pytest.raises(errors.InvalidInputError) as refused:
         Client("http://host", key)
     assert not key or key not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://user:hunter2@host", "https://hunter2@host", "ftp://u:hunter2@host", "http://hunter2@[::1"]
+)
+def test_a_url_that_holds_a_password_is_refused_and_not_repeated(url: str) -> None:
+    with pytest.raises(errors.InvalidInputError, match="url: expected one without") as told:
+        Client(url, "key")
+    assert "hunter2" not in str(told.value)
+
+
+def test_an_answer_nested_beyond_reading_is_an_error_of_ours() -> None:
+    told = error_of(Reply(500, {}, b"[" * 100_000), "http://s")
+    assert type(told) is errors.SteersmanError
+    assert "without a problem document" in str(told)

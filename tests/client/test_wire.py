@@ -10,7 +10,7 @@ import pytest
 
 from steersman.client import verbs
 from steersman.client.exchange import Call, Request
-from steersman.client.wire import encode, owner_of, read, segment, version_of
+from steersman.client.wire import encode, owner_of, read, read_items, segment, version_of
 from steersman.domain.records import DecideRequest, Reward, RewardRequest
 from steersman.errors import InvalidInputError, InvalidRewardError, SteersmanError
 
@@ -98,12 +98,23 @@ def test_what_a_later_release_adds_is_passed_over() -> None:
     assert read(Reward)(body) == Reward("t", "r", "d", 1.0, "learned")
 
 
-@pytest.mark.parametrize("body", [b"<html>", b"", b"{}", msgspec.json.encode(REWARD | {"value": "1"})])
+@pytest.mark.parametrize(
+    "body", [b"<html>", b"", b"{}", b"[" * 100_000, msgspec.json.encode(REWARD | {"value": "1"})]
+)
 @pytest.mark.parametrize("reader", [read(Reward), owner_of, version_of])
 def test_an_answer_that_is_none_is_said_to_be_none(reader: Callable[[bytes], object], body: bytes) -> None:
     with pytest.raises(SteersmanError, match="as this release knows it") as told:
         reader(body)
     assert told.value.hint == "compare the releases of client and service"
+
+
+@pytest.mark.parametrize(
+    "item",
+    [b'{"error":{}}', b'{"error":{"detail":1}}', b'{"error":{"detail":"","status":"x"}}', b'{"error":[]}'],
+)
+def test_an_item_that_is_no_problem_is_said_to_be_none(item: bytes) -> None:
+    with pytest.raises(SteersmanError, match="as this release knows it"):
+        read_items(b'{"items":[' + item + b"]}", read(Reward))
 
 
 @pytest.mark.parametrize("wrong", ["", "a\n", "\ud800", "x" * 201])

@@ -30,7 +30,7 @@ def _verb(call: Callable[_P, Call[_T]]) -> Callable[Concatenate[Client, _P], _T]
 
 
 class Client(Connected[httpx.Client]):
-    """The verbs of `Steersman` over HTTP; safe to share among threads, but not across a fork.
+    """The verbs of `Steersman` over HTTP; safe to share among threads, and to use on both sides of a fork.
 
     Every verb retries what passes by itself, and raises what the library would, AccessError when the key does not
     let it in, or StoreUnavailableError when the service does not answer.

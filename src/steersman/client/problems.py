@@ -60,7 +60,7 @@ def error_of(refusal: Refusal, url: str) -> SteersmanError:
     """Return the error that an answer of `url` stands for, whether or not it is a problem document."""
     try:
         document = msgspec.json.decode(refusal.body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         document = None
     if isinstance(document, dict) and isinstance(document.get("detail"), str):
         return error_of_problem(document, refusal.status)

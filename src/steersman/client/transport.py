@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Generator
@@ -47,22 +49,33 @@ class Connected(ABC, Generic[_H]):
         self._patience = Patience(timeout, deadline, retries)
         self._url = _check_target(url, key, connections)
         self._draw = random.Random().random
-        self._http = self._connect(
-            {
-                "base_url": self._url,
-                "headers": {"authorization": f"Bearer {key}", "content-type": "application/json"},
-                "limits": httpx.Limits(
-                    max_connections=connections, max_keepalive_connections=connections, keepalive_expiry=_KEPT
-                ),
-            }
-        )
+        self._options: dict[str, Any] = {
+            "base_url": self._url,
+            "headers": {"authorization": f"Bearer {key}", "content-type": "application/json"},
+            "limits": httpx.Limits(
+                max_connections=connections, max_keepalive_connections=connections, keepalive_expiry=_KEPT
+            ),
+        }
+        self._moving = threading.Lock()
+        self._process = os.getpid()
+        self._http = self._connect(self._options)
 
     @abstractmethod
     def _connect(self, options: dict[str, Any]) -> _H:
         """Return the HTTP library's client with these options."""
 
     def _steps(self, call: Call[_T]) -> Generator[Effect, Outcome, _T]:
+        if self._process != os.getpid():
+            self._leave_parent()
         return tries(call, self._patience, url=self._url, clock=time.monotonic, draw=self._draw)
+
+    def _leave_parent(self) -> None:
+        """Open connections of this process's own: those of before the fork carry what the parent says."""
+        with self._moving:
+            if self._process != os.getpid():
+                self._draw = random.Random().random
+                self._http = self._connect(self._options)
+                self._process = os.getpid()
 
 
 def reply_of(response: httpx.Response, body: bytes) -> Reply:
@@ -81,8 +94,12 @@ def _check_target(url: str, key: str, connections: int) -> str:
     try:
         parts = urlsplit(url)
         known = parts.scheme in {"http", "https"} and parts.hostname and not (parts.query or parts.fragment)
+        named = "@" in parts.netloc
     except ValueError:
-        known = False
+        known, named = False, "@" in url
+    if named:
+        # It would be sent in place of the key, and be seen wherever the URL is.
+        raise InvalidInputError("url: expected one without a user and a password; the key is what lets in")
     if not known:
         raise InvalidInputError(f"url: expected http:// or https:// and the host of a service, got {url!r}")
     if not key or not key.isascii() or not key.isprintable() or " " in key:

@@ -42,6 +42,11 @@ class _Refused(msgspec.Struct):
     error: dict[str, Any]
 
 
+class _Problem(msgspec.Struct):
+    detail: str
+    status: int = 500
+
+
 class _Items(msgspec.Struct):
     items: list[msgspec.Raw]
 
@@ -144,7 +149,7 @@ def read(kind: type[_T]) -> Callable[[bytes], _T]:
     def decode(body: bytes) -> _T:
         try:
             return decoder.decode(body)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise _unreadable(kind, error) from None
 
     return decode
@@ -164,7 +169,11 @@ def _item(raw: bytes, read_one: Callable[[bytes], _T]) -> _T | SteersmanError:
     if not raw.startswith(b'{"error":'):
         return read_one(raw)
     problem = _read_refused(raw).error
-    return error_of_problem(problem, int(problem.get("status", 500)))
+    try:
+        told = msgspec.convert(problem, _Problem)
+    except msgspec.ValidationError as error:
+        raise _unreadable(_Problem, error) from None
+    return error_of_problem(problem, told.status)
 
 
 def read_list(body: bytes, read_one: Callable[[bytes], _T]) -> tuple[list[_T], str | None]:
@@ -206,6 +215,6 @@ def _convert(document: dict[str, Any], kind: type[_T], **readers: Callable[[Any]
 
 def _unreadable(kind: type[Any], error: Exception) -> SteersmanError:
     return SteersmanError(
-        f"expected {kind.__name__} as this release knows it, got another answer: {error}",
+        f"expected {kind.__name__.lstrip('_')} as this release knows it, got another answer: {error}",
         hint="compare the releases of client and service",
     )
