@@ -198,3 +198,21 @@ def test_a_role_that_may_not_look_up_keys_is_told_which_setting_is_missing(
     )
     assert refused.returncode != 0
     assert "STEERSMAN_OPERATOR_URL" in refused.stderr
+
+
+def test_what_is_no_request_fills_no_log(tmp_path: Path) -> None:
+    with started(tmp_path) as (process, http):
+        for sent in (
+            b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n",
+            b"FOO / HTTP/1.1\r\nhost: x\r\n\r\n",
+            b"\x16\x03\x01\r\n\r\n",
+        ):
+            with socket.create_connection((http.base_url.host, http.base_url.port or 0)) as caller:
+                caller.settimeout(30)
+                caller.sendall(sent)
+                assert caller.recv(4096).startswith(b"HTTP/1.1 ")
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+    lines = [json.loads(line) for line in (tmp_path / "told.txt").read_text().splitlines()[1:]]
+    assert lines
+    assert [line for line in lines if line.get("level") == "warning"] == []

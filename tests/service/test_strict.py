@@ -44,6 +44,7 @@ REFUSED: dict[str, bytes] = {
     "1e400": b'{"state": 0, "metadata": {"a": 1e400}}',
     "a state of 1e400": b'{"state": 1e400}',
     "an integer of 65 bits": b'{"state": 18446744073709551616}',
+    "below minus 2 to the 63": b'{"state": 0, "metadata": {"a": -9223372036854775809}}',
     "2 to the 63": b'{"state": 0, "metadata": {"a": 9223372036854775808}}',
     "an integer of a thousand digits": b'{"state": 0, "metadata": {"a": ' + b"9" * 1000 + b"}}",
     "an integer of ten thousand digits": b'{"state": 0, "metadata": {"a": ' + b"9" * 10_000 + b"}}",
@@ -90,7 +91,12 @@ def test_a_reward_is_a_finite_number(company: Caller, value: str) -> None:
 
 def test_what_is_strict_json_is_read(company: Caller) -> None:
     texts = {"é": "日本", "tab": "\t", "pair": "😀", "colon": "a:b", "slash": "a/b\\c"}
-    metadata = {"texts": texts, "numbers": [0, -1, 2**63 - 1, 1.5, 1e300, 5e-324], "none": None, "yes": True}
+    metadata = {
+        "texts": texts,
+        "numbers": [0, -1, 2**63 - 1, -(2**63), 1.5, 1e300, 5e-324],
+        "none": None,
+        "yes": True,
+    }
     for number, ascii_only in enumerate((True, False)):
         body = json.dumps(
             {"state": 0, "metadata": metadata, "decision_id": f"d{number}"}, ensure_ascii=ascii_only

@@ -54,6 +54,7 @@ def serve_command(
             workers=workers,
             loop="uvloop",
             http="httptools",
+            ws="none",
             lifespan="on",
             access_log=False,
             log_config=_LOGGING,

@@ -25,7 +25,7 @@ __all__ = [
 MAX_ID_LENGTH = 200  # characters
 MAX_METADATA_BYTES = 4096  # of canonical JSON
 _MAX_JSON_DEPTH = 32
-_INT64_MAX = 2**63 - 1
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 # C0 and C1 controls (NUL among them) and lone surrogates: databases differ in what they do with them.
@@ -120,7 +120,7 @@ def _check_json(value: Any, *, what: str, depth: int) -> None:
     elif value is None or isinstance(value, bool):
         pass
     elif isinstance(value, int):
-        if abs(value) > _INT64_MAX:
+        if not _INT64_MIN <= value <= _INT64_MAX:
             raise InvalidInputError(f"{what}: expected an integer of at most 64 bits, got {_shown(value)}")
     elif isinstance(value, float):
         check_finite(value, what=what)
@@ -130,7 +130,7 @@ def _check_json(value: Any, *, what: str, depth: int) -> None:
 
 def _shown(value: object) -> str:
     """Return a short form of a rejected value that is safe to print whatever it holds."""
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _INT64_MAX:
+    if isinstance(value, int) and not isinstance(value, bool) and not _INT64_MIN <= value <= _INT64_MAX:
         return f"an integer of {value.bit_length()} bits"
     text = ascii(value)
     return text if len(text) <= 80 else f"{text[:77]}... ({len(text)} characters)"

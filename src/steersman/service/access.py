@@ -117,7 +117,7 @@ class Access:
             return given
         check_name(given, what="tenant")
         if self.tenant is not None:
-            raise NotFoundError(f"there is no tenant {given!r}", hint="see: steersman tenant list")
+            raise NotFoundError(f"there is no tenant {given!r}", hint="a tenant's key need not name one")
         return given
 
 

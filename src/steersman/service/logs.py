@@ -14,6 +14,7 @@ import msgspec
 __all__ = ["JsonHandler", "Log"]
 
 _encode = msgspec.json.Encoder().encode
+_PROTOCOL = "httptools_impl"  # the module of uvicorn that reads requests
 
 
 class Log:
@@ -71,7 +72,12 @@ class JsonHandler(logging.Handler):
     """Writes what a library logs as lines of the same log."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one record; of an exception, its kind alone, since what it says may quote a caller."""
+        """Write one record; of an exception, its kind alone, since what it says may quote a caller.
+
+        What the server warns of a request that is none is left out, since anybody could fill the log with it.
+        """
+        if record.module == _PROTOCOL and record.levelno <= logging.WARNING:
+            return
         kind = record.exc_info[0] if record.exc_info else None
         facts = {} if kind is None else {"error": kind.__name__}
         Log().line("server", level=record.levelname.lower(), message=record.getMessage(), **facts)
