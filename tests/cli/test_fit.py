@@ -326,11 +326,19 @@ def test_without_the_extra_the_error_tells_the_command_that_installs_it(tmp_path
     assert "pip install 'steersman[fit]'" in done.stderr
 
 
+# What a shell starts in the background ignores an interrupt, and so does what it starts in turn.
+HEEDING = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
 def watched(folder: Path, *words: str, interrupt_at: bytes | None = None) -> tuple[int, str, str]:
     """Exit code, output and what a terminal showed of a fit; Ctrl-C comes when the terminal shows `interrupt_at`."""
     ours, theirs = pty.openpty()
     with subprocess.Popen(
-        [BIN / "steersman", *words],
+        [sys.executable, "-c", HEEDING, BIN / "steersman", *words],
         cwd=folder,
         env=os.environ | {"TERM": "xterm", "COLUMNS": "80"},
         stdout=subprocess.PIPE,

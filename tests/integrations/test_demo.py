@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from steersman import Steersman
 from tests.support.commands import BIN, run
 
@@ -19,7 +21,7 @@ def test_the_demo_writes_what_it_says_and_verifies(tmp_path: Path) -> None:
     numbers = json.loads((tmp_path / "shown" / "numbers.json").read_text(encoding="utf-8"))
     assert numbers["verified"]["differences"] == 0
     company = numbers["companies"][0]
-    assert company["last_fifth"] == sum(company["outcomes"][-4:]) / 4
+    assert company["last_fifth"] == pytest.approx(sum(company["outcomes"][-4:]) / 4)
     assert company["gain"] == company["learned"] - company["cards"][company["best_card"]]
     with Steersman.open(str(tmp_path / "shown" / "steersman.db")) as library:
         assert [owner.tenant for owner in library.list_tenants()] == [
