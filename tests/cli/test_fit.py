@@ -27,7 +27,7 @@ from steersman.usecases.load_policy import load_policy
 from tests.cli.conftest import Ask, Run
 from tests.house.rules import ROOT
 from tests.support.commands import BIN
-from tests.support.teaching import BINDING, write_rows
+from tests.support.teaching import BINDING, PROMISED, write_rows
 from tests.teacher.test_corpus import GOOD, LINES
 
 pytest.importorskip("torch")
@@ -38,23 +38,6 @@ from steersman.usecases.fit import FitRequest, fit_policy
 
 QUICK = ("--epochs", "20", "--learning-rate", "0.01", "--hidden-dim", "8")
 FIT = ("fit", "--teacher", "rows", "--output", "made/policy.safetensors", *QUICK)
-PROMISED = {
-    "output",
-    "checkpoint_sha256",
-    "binding",
-    "training_loss",
-    "training_row_count",
-    "training_scene_count",
-    "training_near_tie_coverage",
-    "target_mean",
-    "target_scale",
-    "heldout_row_count",
-    "heldout_scene_count",
-    "heldout_loss",
-    "heldout_regret",
-    "heldout_top_accuracy",
-    "heldout_near_tie_coverage",
-}
 
 
 @pytest.fixture

@@ -23,6 +23,26 @@ BINDING = {
 assert set(BINDING) == set(REQUIRED_BINDING)
 
 
+# What the answer of a fit holds at least, by the names that scripts rely on.
+PROMISED = {
+    "output",
+    "checkpoint_sha256",
+    "binding",
+    "training_loss",
+    "training_row_count",
+    "training_scene_count",
+    "training_near_tie_coverage",
+    "target_mean",
+    "target_scale",
+    "heldout_row_count",
+    "heldout_scene_count",
+    "heldout_loss",
+    "heldout_regret",
+    "heldout_top_accuracy",
+    "heldout_near_tie_coverage",
+}
+
+
 def draw_examples(
     *,
     scenes: int = 12,
