@@ -222,11 +222,11 @@ def test_a_try_that_is_made_again_leaves_no_files(
     tries: list[object] = []
     move = stored.move_decisions
 
-    def colliding(*arguments: Any) -> None:
+    def colliding(*arguments: Any, **named: Any) -> None:
         tries.append(arguments)
         if len(tries) == 1:
             raise pysqlite3.dbapi2.IntegrityError("UNIQUE constraint failed: planted")
-        move(*arguments)
+        move(*arguments, **named)
 
     monkeypatch.setattr(stored, "move_decisions", colliding)
     done = archive(busy.library.database, busy.name, older_than=0, output=tmp_path)
@@ -235,7 +235,7 @@ def test_a_try_that_is_made_again_leaves_no_files(
     assert differences(busy) == []
 
 
-def _fail(*_: object) -> None:
+def _fail(*_: object, **__: object) -> None:
     raise RuntimeError("the power is gone")
 
 

@@ -191,6 +191,7 @@ def test_erasing_leaves_one_line_that_counts(busy: Company) -> None:
         "bases": 0,
         "archive_files": 0,
         "archived_decisions": 0,
+        "archived_rewards": 0,
         "cell_checkpoints": 0,
         "state_heads": before["state_heads"],  # a server alone has these
     }

@@ -1,12 +1,13 @@
 """Archiving as rows: what leaves the tables, what stays of it, and how far the cells have gone with it.
 
-A decision leaves a stub: its row without what came of it, under the seal that it had. A learning step leaves when every
-lower one of its cell has left; the cell's checkpoint is then the cell after it, with the visits of every archived
-decision.
+A decision leaves a stub: its row without what came of it, under the seal that it had, and how many rewards it had. Of
+a reward all of its row stays. A learning step leaves when every lower one of its cell has left; the cell's checkpoint
+is then the cell after it, with the visits of every archived decision.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,7 +38,7 @@ from sqlalchemy import (
 from steersman.domain.records import CellKey
 from steersman.store import tables
 from steersman.store.clock import now
-from steersman.store.hot.text import ARCHIVED, DECISIONS, Row
+from steersman.store.hot.text import ARCHIVED, DECISIONS, REWARDS, Row
 from steersman.store.seals import seal
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
 
 _AT = {name: index for index, name in enumerate(DECISIONS)}
 _ANSWER = slice(_AT["version"], _AT["fingerprint"])
+_REWARDED = REWARDS.index("decision_id")
 _PAGE = 500
 _CELL = ("version", "state", "action")
 
@@ -91,11 +93,12 @@ class CellState:
     steps: int  # that were archived
 
 
-def stub_of_row(row: Row) -> Row:
-    """Return what stays of a decision, of its row."""
+def stub_of_row(row: Row, *, rewards: int) -> Row:
+    """Return what stays of a decision that had so many `rewards`, of its row."""
     answer = msgspec.json.encode(row[_ANSWER]).decode()
     at = _AT
-    return (*row[:2], row[at["episode"]], row[at["status"]], answer, row[at["fingerprint"]], row[at["seal"]])
+    kept = (row[at["episode"]], row[at["status"]], answer, row[at["fingerprint"]], row[at["seal"]])
+    return (*row[:2], *kept, rewards)
 
 
 def row_of_stub(stub: Row) -> Row:
@@ -103,7 +106,7 @@ def row_of_stub(stub: Row) -> Row:
 
     Raises what decoding raises, when somebody else wrote the stub.
     """
-    tenant, decision_id, _, status, answer, fingerprint, sealed = stub
+    tenant, decision_id, _, status, answer, fingerprint, sealed, _ = stub
     return (tenant, decision_id, *msgspec.json.decode(answer), fingerprint, sealed, status, None, None)
 
 
@@ -170,10 +173,17 @@ def rewards_of(connection: Connection, tenant: str, decision_ids: Sequence[str])
     return [tuple(row) for row in connection.execute(query.order_by(given.reward_id))]
 
 
-def move_decisions(connection: Connection, tenant: str, rows: Sequence[Row]) -> None:
-    """Put stubs in the place of decisions and delete their rewards."""
-    stubs = [dict(zip(ARCHIVED, stub_of_row(row), strict=True)) for row in rows]
+def move_decisions(
+    connection: Connection, tenant: str, rows: Sequence[Row], *, rewards: Sequence[Row]
+) -> None:
+    """Put stubs in the place of decisions and of all their rewards."""
+    had = Counter(row[_REWARDED] for row in rewards)
+    stubs = [dict(zip(ARCHIVED, stub_of_row(row, rewards=had[row[1]]), strict=True)) for row in rows]
     connection.execute(insert(tables.archived_decisions), stubs)
+    if rewards:
+        connection.execute(
+            insert(tables.archived_rewards), [dict(zip(REWARDS, row, strict=True)) for row in rewards]
+        )
     ids = [stub["decision_id"] for stub in stubs]
     for table in (tables.rewards, tables.decisions):
         connection.execute(delete(table).where(table.c.tenant == tenant, table.c.decision_id.in_(ids)))

@@ -37,6 +37,7 @@ from steersman.store.hot.text import DECISIONS, Row
 __all__ = [
     "archive_file_rows",
     "archived_chain_stream",
+    "archived_reward_stream",
     "archived_stream",
     "archived_totals",
     "chain_stream",
@@ -166,11 +167,12 @@ def version_rows(connection: Connection, owner: str) -> list[tuple[Any, Row]]:
 
 
 def count_logged(connection: Connection, owner: str) -> int:
-    """Return how many rows the streams of decisions, stubs, rewards, episodes, steps and cells of an owner yield."""
+    """Return how many rows the streams of decisions, rewards, stubs, episodes, steps and cells of an owner yield."""
     parts = (
         tables.decisions,
         tables.archived_decisions,
         tables.rewards,
+        tables.archived_rewards,
         tables.episodes,
         tables.learning_steps,
         tables.cells,
@@ -244,10 +246,12 @@ def archived_stream(connection: Connection, tenant: str) -> Generator[Row]:
 
 def reward_stream(connection: Connection, tenant: str) -> Generator[Row]:
     """Yield the rows of rewards by the decision that they are for."""
-    key = tables.rewards.c
-    return _streamed(
-        connection, select(tables.rewards).where(key.tenant == tenant).order_by(key.tenant, key.decision_id)
-    )
+    return _by_decision(connection, tables.rewards, tenant)
+
+
+def archived_reward_stream(connection: Connection, tenant: str) -> Generator[Row]:
+    """Yield what stays of archived rewards by the decision that they were for."""
+    return _by_decision(connection, tables.archived_rewards, tenant)
 
 
 def step_stream(connection: Connection, owner: str, *, by_decision: bool) -> Generator[Row]:
@@ -343,13 +347,20 @@ def archived_chain_stream(connection: Connection, tenant: str) -> Generator[Row]
 
 
 def archived_totals(connection: Connection, tenant: str) -> list[tuple[str, int, int]]:
-    """Return (table, rows in the files of an archive, rows that went by what stays of them)."""
+    """Return (table, rows in the files of an archive, rows that went by what stays of them).
+
+    Without the rewards where decisions were archived of whose rewards nothing stayed.
+    """
     file, stub, cell = tables.archive_files.c, tables.archived_decisions.c, tables.cell_checkpoints.c
+    reward = tables.archived_rewards.c
     in_files = select(func.coalesce(func.sum(file.rows), 0)).where(file.tenant == tenant)
-    gone = (
+    gone = [
         ("decisions", select(func.count()).where(stub.tenant == tenant)),
         ("learning_steps", select(func.coalesce(func.sum(cell.steps), 0)).where(cell.tenant == tenant)),
-    )
+    ]
+    bare = select(stub.decision_id).where(stub.tenant == tenant, stub.rewards.is_(None)).limit(1)
+    if connection.execute(bare).first() is None:
+        gone.append(("rewards", select(func.count()).where(reward.tenant == tenant)))
     return [
         (
             name,
@@ -364,6 +375,12 @@ def archive_file_rows(connection: Connection, tenant: str) -> list[Row]:
     """Return the rows of the files of an archive."""
     table = tables.archive_files
     return [tuple(row) for row in connection.execute(select(table).where(table.c.tenant == tenant))]
+
+
+def _by_decision(connection: Connection, table: Table, tenant: str) -> Generator[Row]:
+    key = table.c
+    query = select(table).where(key.tenant == tenant).order_by(key.tenant, key.decision_id)
+    return _streamed(connection, query)
 
 
 def _by_cell(connection: Connection, table: Table, owner: str) -> Generator[Row]:

@@ -20,6 +20,7 @@ _CHANGED = "SELECT, INSERT, UPDATE"
 _SERVING = {
     "archive_files": "SELECT",
     "archived_decisions": "SELECT",
+    "archived_rewards": "SELECT",
     "audit": "SELECT, INSERT",
     "bases": "SELECT",
     "cell_checkpoints": "SELECT",

@@ -35,10 +35,10 @@ __all__ = [
 
 Phase: TypeAlias = Literal["before", "after"]
 
-HEAD = "0003"
+HEAD = "0004"
 """The newest revision that this release knows."""
 
-READY = "0003"
+READY = "0004"
 """The oldest revision that this release works with: every migration of phase `before` has run."""
 
 # Any number will do, as long as every process of this program takes the same lock.

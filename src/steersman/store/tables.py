@@ -32,6 +32,7 @@ __all__ = [
     "api_keys",
     "archive_files",
     "archived_decisions",
+    "archived_rewards",
     "audit",
     "bases",
     "cell_checkpoints",
@@ -267,7 +268,21 @@ archived_decisions = Table(
     _text("answer"),  # JSON list of the columns of the decision from version to created_at
     Column("fingerprint", LargeBinary, nullable=False),
     Column("seal", LargeBinary, nullable=False),  # of the decision's row
+    Column("rewards", Integer),  # that were archived with it; NULL where no stubs of them stayed
     PrimaryKeyConstraint("tenant", "decision_id", name="pk_archived_decisions"),
+)
+
+archived_rewards = _table(
+    "archived_rewards",  # what stays of a reward: all of its row
+    _text("tenant"),
+    _text("reward_id"),
+    _text("decision_id"),
+    Column("value", Double, nullable=False),
+    _text("kind"),
+    _text("effect"),
+    Column("created_at", BigInteger, nullable=False),
+    Column("seal", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("tenant", "reward_id", name="pk_archived_rewards"),
 )
 
 cell_checkpoints = _table(
@@ -317,6 +332,7 @@ TENANT_TABLES = (
     api_keys,
     archive_files,
     archived_decisions,
+    archived_rewards,
     cell_checkpoints,
     learning_steps,
     rewards,

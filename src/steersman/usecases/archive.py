@@ -151,7 +151,7 @@ class _Run:
             return
         rewards = stored.rewards_of(connection, self._tenant, [row[1] for row in rows])
         self._write(connection, {"decisions": rows, "rewards": rewards})
-        stored.move_decisions(connection, self._tenant, rows)
+        stored.move_decisions(connection, self._tenant, rows, rewards=rewards)
         stored.set_archived_before(connection, self._tenant, self._before)
         visits: Counter[CellKey] = Counter()
         for row in rows:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from math import fsum, isfinite, nan
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -15,7 +15,14 @@ from steersman.store.archive import row_of_stub
 from steersman.store.connection import Connection
 from steersman.store.decisions import decision_of, sealed_part
 from steersman.store.hot.text import DECISIONS, Row
-from steersman.store.ledger import archived_stream, decision_stream, misfits, reward_stream, step_stream
+from steersman.store.ledger import (
+    archived_reward_stream,
+    archived_stream,
+    decision_stream,
+    misfits,
+    reward_stream,
+    step_stream,
+)
 from steersman.store.rewards import reward_of
 from steersman.store.steps import step_of
 from steersman.usecases.ancestry import Ancestry
@@ -26,9 +33,13 @@ from steersman.usecases.reward import DEFAULT_REWARD_PREFIX
 
 __all__ = ["Story", "reward_mismatches", "status_mismatches", "verify_decisions"]
 
-_DECISIONS, _STUBS, _REWARDS, _STEPS = range(4)
+_DECISIONS, _STUBS, _REWARDS, _GONE, _STEPS = range(5)
 _AT = {name: index for index, name in enumerate(DECISIONS)}
 _CELL = (_AT["version"], _AT["state"], _AT["action"])
+
+
+_Rows: TypeAlias = tuple[list[Any], list[Row], list[Row], list[Row], list[Row]]
+"""Of one decision: its rows, stubs, rewards, stubs of rewards, and learning steps."""
 
 
 @dataclass(slots=True)
@@ -59,11 +70,12 @@ def verify_decisions(
         (decision_stream(connection, tenant), lambda item: (item[0][_AT["decision_id"]],)),
         (archived_stream(connection, tenant), lambda row: (row[1],)),
         (reward_stream(connection, tenant), lambda row: (row[2],)),
+        (archived_reward_stream(connection, tenant), lambda row: (row[2],)),
         (step_stream(connection, tenant, by_decision=True), lambda row: (row[5],)),
     ]
     with merged(streams) as groups:
         for (decision_id,), items in groups:
-            rows: tuple[list[Any], list[Row], list[Row], list[Row]] = ([], [], [], [])
+            rows: _Rows = ([], [], [], [], [])
             for stream, item in items:
                 rows[stream].append(item)
                 if stream != _STEPS:
@@ -78,6 +90,11 @@ def verify_decisions(
                 found.add(
                     tenant, "reward", row[1], unreadable("rewards", row) or _reward_problems(row), cell=cell
                 )
+            for row in rows[_GONE]:
+                problems = unreadable("archived_rewards", row) or _reward_problems(row)
+                found.add(tenant, "archived reward", row[1], problems)
+            if rows[_GONE] and not rows[_STUBS]:
+                found.add(tenant, "archived decision", decision_id, [("row", None, "present")])
             if rows[_STUBS]:
                 _check_archived(tenant, rows, secret, ancestry, found)
             elif story is not None:
@@ -175,21 +192,22 @@ def _read_decision(
 
 def _check_archived(
     tenant: str,
-    rows: tuple[list[Any], list[Row], list[Row], list[Row]],
+    rows: _Rows,
     secret: bytes,
     ancestry: Ancestry,
     found: Findings,
 ) -> None:
     """Replay an archived decision, and hold the steps that have not gone with it against it."""
-    decisions, (stub, *_), rewards, steps = rows
-    problems = unreadable("archived_decisions", stub)
+    decisions, (stub, *_), rewards, gone, steps = rows
+    problems = unreadable("archived_decisions", stub) or _count_problems(stub, len(gone))
     story: Story | None = None
     if not problems:
         try:
             row = row_of_stub(stub)
-            problems, story = _read_decision(row, (None, None, False), secret, ancestry)
+            wrong, story = _read_decision(row, (None, None, False), secret, ancestry)
+            problems += wrong
         except (*UNREADABLE, msgspec.DecodeError) as error:
-            problems = [("answer", str(error), "the answer to a decide")]
+            problems.append(("answer", str(error), "the answer to a decide"))
     if story is not None and (stub[2], stub[3] in {"learned", "void"}) != (story.decision.episode, True):
         problems.append(("episode", stub[2:4], [story.decision.episode, "learned or void"]))
     problems += [(name, "present", None) for name, kept in (("row", decisions), ("rewards", rewards)) if kept]
@@ -199,6 +217,22 @@ def _check_archived(
             place = (step.key.version, step.key.state, step.key.action)
             mismatches = _step_mismatches(story.decision, step, ancestry)
             found.add(tenant, "step", step.number, mismatches, cell=place)
+
+
+def _count_problems(stub: Row, gone: int) -> list[Mismatch]:
+    """Return how the stub of a decision differs from that so many rewards of it were archived."""
+    _, _, episode, status, *_, rewards = stub
+    problems: list[Mismatch] = []
+    if (rewards or 0) != gone:
+        problems.append(("rewards", rewards, gone))
+    if rewards is None:  # from before stubs of rewards stayed
+        return problems
+    # Outside of episodes a reward alone makes a decision learned, and none can have come to one that is void.
+    if status == "void" and gone:
+        problems.append(("status", status, "learned"))
+    if status == "learned" and episode is None and not gone:
+        problems.append(("status", status, "void"))
+    return problems
 
 
 def _reward_problems(row: Row) -> list[Mismatch]:
