@@ -12,7 +12,7 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from steersman.store.tables import TENANT_TABLES, audit
+from steersman.store.tables import TENANT_TABLES, audit, operations
 from steersman.usecases.keys import SCOPES, create_key, revoke_key
 from tests.support.served import Caller, Server
 
@@ -167,7 +167,7 @@ def scene(server: Server) -> Iterator[Scene]:
 
 
 def rows_of_victim(server: Server) -> list[Any]:
-    owned = [table for table in (*TENANT_TABLES, audit) if "tenant" in table.c]
+    owned = [table for table in (*TENANT_TABLES, audit, operations) if "tenant" in table.c]
     with server.library.database.snapshot() as connection:
         return [
             tuple(row)

@@ -23,7 +23,7 @@ from steersman.store import schema
 from steersman.store.backends import engine_at
 from steersman.store.engine import Database
 from steersman.store.schema import HEAD, READY, Phase, alembic_config, floor_of, known_phases
-from steersman.store.tables import TENANT_TABLES, api_keys, audit, metadata, schema_floor
+from steersman.store.tables import TENANT_TABLES, api_keys, audit, metadata, operations, schema_floor
 from steersman.usecases.database import Upgrade, database_status, upgrade_database
 from steersman.usecases.verify import verify
 from tests.store.released.make import DECISIONS, Q_HOLD, TENANT
@@ -122,7 +122,7 @@ def test_keys_and_indices_begin_with_the_tenant(empty_url: str, engine: Engine) 
         assert {next(iter(part.columns)).name for part in unique} <= {"tenant"}
         assert inspector.get_pk_constraint(table.name)["constrained_columns"][0] == "tenant"
         assert {index["column_names"][0] for index in inspector.get_indexes(table.name)} <= {"tenant"}
-    assert set(metadata.tables.values()) == {*TENANT_TABLES, audit, schema_floor}
+    assert set(metadata.tables.values()) == {*TENANT_TABLES, audit, operations, schema_floor}
 
 
 def test_sqlite_is_made_and_upgraded_when_it_is_opened(sqlite_url: str) -> None:

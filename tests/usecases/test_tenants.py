@@ -188,6 +188,7 @@ def test_erasing_leaves_one_line_that_counts(busy: Company) -> None:
         "learning_steps": 1,
         "episodes": 1,
         "audit": 4,
+        "operations": 3,  # created, frozen, and a key created
         "bases": 0,
         "archive_files": 0,
         "archived_decisions": 0,
@@ -197,7 +198,7 @@ def test_erasing_leaves_one_line_that_counts(busy: Company) -> None:
     }
     erased = erase(library.database, busy.name, actor="clerk")
     assert erased.rows == counted == before
-    assert all_rows(library, busy.name) == dict.fromkeys(before, 0) | {"audit": 1}
+    assert all_rows(library, busy.name) == dict.fromkeys(before, 0) | {"audit": 1, "operations": 1}
     (line,) = audit_trail(library.database, busy.name)
     assert (line.verb, line.actor, line.detail["rows"]) == ("erase", "clerk", counted)
     assert all_rows(library, other.name) == others

@@ -20,6 +20,7 @@ from steersman.store.tables import (
     episodes,
     learning_steps,
     opening_cells,
+    operations,
     policy_versions,
     rewards,
     tenants,
@@ -42,6 +43,7 @@ _EXPORTED = (
     archived_rewards,
     cell_checkpoints,
     archive_files,
+    operations,
     audit,
 )
 _SECRET_COLUMNS = {"secret", "digest"}

@@ -35,10 +35,10 @@ __all__ = [
 
 Phase: TypeAlias = Literal["before", "after"]
 
-HEAD = "0004"
+HEAD = "0005"
 """The newest revision that this release knows."""
 
-READY = "0004"
+READY = "0005"
 """The oldest revision that this release works with: every migration of phase `before` has run."""
 
 # Any number will do, as long as every process of this program takes the same lock.

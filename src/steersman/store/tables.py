@@ -42,6 +42,7 @@ __all__ = [
     "learning_steps",
     "metadata",
     "opening_cells",
+    "operations",
     "policy_versions",
     "rewards",
     "schema_floor",
@@ -115,7 +116,7 @@ policy_versions = _table(
     Column("parent", Integer),
     _text("origin"),  # empty, warm_start, migrated, imported or restored
     _text("provenance"),
-    _text("operation_id"),  # of the call that made it, so that a repeated call finds its own work
+    _text("operation_id"),  # of the call that made it
     Column("created_at", BigInteger, nullable=False),
     PrimaryKeyConstraint("tenant", "version", name="pk_policy_versions"),
     UniqueConstraint("tenant", "name", name="uq_policy_versions_name"),
@@ -258,6 +259,17 @@ audit = _table(
     PrimaryKeyConstraint("tenant", "audit_id", name="pk_audit"),
 )
 
+operations = _table(
+    "operations",  # calls that changed something, so that one that is repeated is answered as before
+    _text("tenant"),  # or a base with its @, or @ for operators
+    _text("operation_id"),
+    _text("verb"),
+    Column("fingerprint", LargeBinary, nullable=False),  # of the verb and of what it was given
+    _text("answer"),  # JSON
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant", "operation_id", name="pk_operations"),
+)
+
 archived_decisions = Table(
     "archived_decisions",  # what stays of a decision
     metadata,
@@ -345,4 +357,4 @@ TENANT_TABLES = (
     tenants,
     bases,
 )
-"""Every table with rows of a tenant but the audit, in an order that is safe to delete in."""
+"""Every table with rows of a tenant but audit and operations, in an order that is safe to delete in."""

@@ -15,7 +15,7 @@ from steersman.domain.settings import TenantSpec
 from steersman.errors import ConflictError, NotFoundError
 from steersman.store.clock import now
 from steersman.store.hot.text import TENANT_GATE, Row
-from steersman.store.tables import TENANT_TABLES, audit, bases, tenants
+from steersman.store.tables import TENANT_TABLES, audit, bases, operations, tenants
 
 __all__ = [
     "TenantHead",
@@ -177,12 +177,19 @@ def count_rows(connection: Connection, owner: str) -> dict[str, int]:
 
 
 def delete_rows(connection: Connection, owner: str) -> None:
-    """Delete every row of a tenant or base but its audit trail."""
+    """Delete every row of a tenant or base but its audit trail and operations."""
     for table in TENANT_TABLES:
         connection.execute(delete(table).where(table.c.tenant == owner))
 
 
-def forget_changes(connection: Connection, owner: str) -> int:
-    """Delete the audit trail of a tenant or base but the lines of earlier erasures; return how many lines went."""
-    deleted = connection.execute(delete(audit).where(audit.c.tenant == owner, audit.c.verb != "erase"))
-    return int(deleted.rowcount)
+def forget_changes(connection: Connection, owner: str) -> dict[str, int]:
+    """Delete the audit trail and the operations of a tenant or base but those of earlier erasures.
+
+    Returns how many rows of each went. What stays lets a repeated erasure be told from that of a namesake.
+    """
+    return {
+        table.name: int(
+            connection.execute(delete(table).where(table.c.tenant == owner, table.c.verb != "erase")).rowcount
+        )
+        for table in (audit, operations)
+    }

@@ -18,7 +18,6 @@ from steersman.store.tables import policy_versions
 __all__ = [
     "ancestors",
     "find_named_version",
-    "find_operation",
     "get_version",
     "insert_version",
     "list_versions",
@@ -64,15 +63,6 @@ def get_version(connection: Connection, tenant: str, number: int) -> PolicyVersi
 def find_named_version(connection: Connection, tenant: str, name: str) -> PolicyVersion | None:
     """Return the version with `name`, if there is one."""
     query = select(policy_versions).where(policy_versions.c.tenant == tenant, policy_versions.c.name == name)
-    row = connection.execute(query).first()
-    return None if row is None else _version_of(row)
-
-
-def find_operation(connection: Connection, tenant: str, operation_id: str) -> PolicyVersion | None:
-    """Return the version that the call `operation_id` made, if it did."""
-    query = select(policy_versions).where(
-        policy_versions.c.tenant == tenant, policy_versions.c.operation_id == operation_id
-    )
     row = connection.execute(query).first()
     return None if row is None else _version_of(row)
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import uuid_utils
 
 from steersman.domain.answers import MigrationPlan
+from steersman.domain.settings import TenantSpec
 from steersman.errors import InvalidSpecError, TenantRetiredError
 from steersman.store import tenants
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
+from steersman.store.operations import name_operation
 from steersman.usecases.bases import change_base_within, create_base_within
 from steersman.usecases.declarations import Declarations, read_declarations
+from steersman.usecases.keys import OPERATORS
 from steersman.usecases.migrate import change_within
-from steersman.usecases.tenants import create_within, unchanged_plan
+from steersman.usecases.operations import record_form, run_once
+from steersman.usecases.tenants import create_within
 
 __all__ = ["Applied", "apply_file"]
 
@@ -31,25 +35,33 @@ class Applied:
     plan: MigrationPlan | None = None  # of a tenant that was there
 
 
-def apply_file(database: Database, path: Path, *, actor: str = "library") -> list[Applied]:
+_APPLIED = record_form(list[Applied])
+
+
+def apply_file(
+    database: Database, path: Path, *, operation_id: str | None = None, actor: str = "library"
+) -> list[Applied]:
     """Create or change every base and tenant that a YAML or TOML file declares, in one transaction.
 
-    What the file does not name stays as it is. Raises InvalidSpecError, naming the place, or
-    TenantRetiredError; nothing is changed then.
+    What the file does not name stays as it is. Under the same `operation_id` the same declarations are applied once
+    and answered as before. Raises InvalidSpecError, naming the place, TenantRetiredError or IdReusedError; nothing is
+    changed then.
     """
     declared = read_declarations(path)
-    # Made before the transaction, so that a repeated try finds its own work.
-    marks = {tenant: (secrets.token_bytes(32), str(uuid_utils.uuid7())) for tenant in declared.tenants}
-    return database.run(lambda connection: _apply_within(connection, path, declared, marks, actor))
+    operation = name_operation(
+        "apply",
+        operation_id,
+        bases={base: spec.to_json() for base, spec in declared.bases.items()},
+        tenants={tenant: spec.to_json() for tenant, spec in declared.tenants.items()},
+    )
+
+    def work(connection: Connection) -> list[Applied]:
+        return _apply_within(connection, path, declared, actor)
+
+    return run_once(database, OPERATORS, operation, _APPLIED, work)
 
 
-def _apply_within(
-    connection: Connection,
-    path: Path,
-    declared: Declarations,
-    marks: dict[str, tuple[bytes, str]],
-    actor: str,
-) -> list[Applied]:
+def _apply_within(connection: Connection, path: Path, declared: Declarations, actor: str) -> list[Applied]:
     there = {owner.tenant for owner in (*tenants.list_bases(connection), *tenants.list_tenants(connection))}
     applied = []
     for base, spec in sorted(declared.bases.items()):
@@ -60,18 +72,19 @@ def _apply_within(
             create_base_within(connection, base, spec, actor=actor)
             applied.append(Applied("base", base, "created"))
     for tenant, spec in sorted(declared.tenants.items()):
-        secret, operation_id = marks[tenant]
         try:
             if tenant in there:
-                owner = tenants.get_tenant(connection, tenant, lock=True)
-                # A retired tenant may stand in the file as it is; only a change of it is refused.
-                plan = unchanged_plan(owner, spec) or change_within(
-                    connection, tenant, spec, operation_id, actor=actor
-                )
+                # Ids of operators' calls are not the tenant's, which may use the same for another call.
+                mark = str(uuid_utils.uuid7())
+                plan = change_within(connection, tenant, partial(_as_declared, spec), mark, actor=actor)
                 applied.append(Applied("tenant", tenant, "changed" if plan.changed else "unchanged", plan))
             else:
-                create_within(connection, tenant, spec, secret, actor=actor)
+                create_within(connection, tenant, spec, actor=actor)
                 applied.append(Applied("tenant", tenant, "created"))
         except (InvalidSpecError, TenantRetiredError) as error:
             raise type(error)(error.message, where=f"{path}: tenants.{tenant}", hint=error.hint) from None
     return applied
+
+
+def _as_declared(spec: TenantSpec, _: TenantSpec) -> TenantSpec:
+    return spec

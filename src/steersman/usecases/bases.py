@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import uuid_utils
 from numpy.typing import NDArray
 
 from steersman.domain.answers import BaseBuild, Contribution, Owner, Refresh
@@ -20,12 +19,14 @@ from steersman.store import audit, cells, tenants, versions
 from steersman.store.access import admit
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
+from steersman.store.operations import Operation, lock_operation, name_operation
 from steersman.store.tenants import base_owner
 from steersman.usecases.cell_table import CELL, add_tables, pack_cells, unpack_cells
 from steersman.usecases.declarations import read_base_spec
 from steersman.usecases.make_version import make_version, moved_cell
 from steersman.usecases.migrate import locked_tenant
 from steersman.usecases.migration_plan import changed_parts
+from steersman.usecases.operations import OWNER, first_answer, keep_answer, record_form, run_once
 from steersman.usecases.start import borrowed_cells
 from steersman.usecases.versions import find_version
 
@@ -41,6 +42,9 @@ __all__ = [
 ]
 
 
+_BUILD, _PARTS, _REFRESH = record_form(BaseBuild), record_form(tuple[str, ...]), record_form(Refresh)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Merged:
     """What tenants learned, merged for a base as it was then."""
@@ -51,23 +55,26 @@ class _Merged:
 
 
 def create_base(
-    database: Database, base: str, declaration: TenantSpec | Mapping[str, Any], *, actor: str = "library"
+    database: Database,
+    base: str,
+    declaration: TenantSpec | Mapping[str, Any],
+    *,
+    operation_id: str | None = None,
+    actor: str = "library",
 ) -> Owner:
     """Create a base; it holds nothing until it is built.
 
-    Raises InvalidSpecError, and ConflictError when the name is taken.
+    Under the same `operation_id` it is done once and answered as before. Raises InvalidSpecError, IdReusedError, and
+    ConflictError when the name is taken.
     """
     check_name(base, what="base")
     spec = read_base_spec(declaration)
-    made: list[Owner] = []
+    operation = name_operation("create_base", operation_id, declaration=spec.to_json())
 
     def work(connection: Connection) -> Owner:
-        if made and made[-1] in tenants.list_bases(connection):
-            return made[-1]
-        made.append(create_base_within(connection, base, spec, actor=actor))
-        return made[-1]
+        return create_base_within(connection, base, spec, actor=actor)
 
-    return database.run(work)
+    return run_once(database, base_owner(base), operation, OWNER, work)
 
 
 def create_base_within(connection: Connection, base: str, spec: TenantSpec, *, actor: str) -> Owner:
@@ -79,14 +86,25 @@ def create_base_within(connection: Connection, base: str, spec: TenantSpec, *, a
 
 
 def change_base(
-    database: Database, base: str, declaration: TenantSpec | Mapping[str, Any], *, actor: str = "library"
+    database: Database,
+    base: str,
+    declaration: TenantSpec | Mapping[str, Any],
+    *,
+    operation_id: str | None = None,
+    actor: str = "library",
 ) -> tuple[str, ...]:
     """Replace the declaration of a base, by which it is built from now on; return the parts that changed.
 
-    Raises NotFoundError or InvalidSpecError.
+    Under the same `operation_id` it is done once and answered as before. Raises NotFoundError, InvalidSpecError or
+    IdReusedError.
     """
     spec = read_base_spec(declaration)
-    return database.run(lambda connection: change_base_within(connection, base, spec, actor=actor))
+    operation = name_operation("change_base", operation_id, declaration=spec.to_json())
+
+    def work(connection: Connection) -> tuple[str, ...]:
+        return change_base_within(connection, base, spec, actor=actor)
+
+    return run_once(database, base_owner(base), operation, _PARTS, work)
 
 
 def change_base_within(connection: Connection, base: str, spec: TenantSpec, *, actor: str) -> tuple[str, ...]:
@@ -112,39 +130,46 @@ def list_bases(database: Database) -> list[Owner]:
         return tenants.list_bases(connection)
 
 
-def build_base(database: Database, base: str, *, actor: str = "library") -> BaseBuild:
+def build_base(
+    database: Database, base: str, *, operation_id: str | None = None, actor: str = "library"
+) -> BaseBuild:
     """Merge what contributing tenants learned into a new version of `base`, and return what went in.
 
     Of the active version of every tenant that names this base and contributes, each cell with updates counts,
     by action id and state meaning: q is the mean weighted by updates; visits and updates are summed. A tenant
-    with another reward range is skipped, because its values mean something else. Raises NotFoundError.
+    with another reward range is skipped, because its values mean something else. Under the same `operation_id` it
+    is done once and answered as before. Raises NotFoundError or IdReusedError.
     """
-    operation_id = str(uuid_utils.uuid7())
+    operation = name_operation("build_base", operation_id)
     while True:
         with database.snapshot() as connection:
+            known = first_answer(connection, base_owner(base), operation, _BUILD)
+            if known is not None:
+                return known
             merged = _merge(connection, tenants.get_base(connection, base))
-        keep = partial(_keep_merged, merged=merged, operation_id=operation_id, actor=actor)
+        keep = partial(_keep_merged, merged=merged, operation=operation, actor=actor)
         built = database.run(keep)
         if built is not None:
             return built
 
 
 def _keep_merged(
-    connection: Connection, *, merged: _Merged, operation_id: str, actor: str
+    connection: Connection, *, merged: _Merged, operation: Operation, actor: str
 ) -> BaseBuild | None:
     """Keep what was merged as a version of the base, or return None when the base has changed meanwhile."""
     base, table, contributions = merged.base.tenant[1:], merged.table, merged.contributions
+    lock_operation(connection, merged.base.tenant, operation)
+    known = first_answer(connection, merged.base.tenant, operation, _BUILD)
+    if known is not None:
+        return known
     owner = tenants.get_base(connection, base, lock=True)
-    made = versions.find_operation(connection, owner.tenant, operation_id)
-    if made is not None:
-        return BaseBuild(base, made.number, len(table), contributions)
     if owner != merged.base:
         return None
     spec = owner.spec
     version = make_version(
         connection,
         owner,
-        operation_id=operation_id,
+        operation_id=operation.operation_id,
         origin="empty" if owner.active_version is None else "migrated",
         states=spec.states,
         actions=spec.actions,
@@ -155,7 +180,8 @@ def _keep_merged(
     )
     detail = {"version": version.number, "cells": len(table)}
     audit.write_line(connection, owner.tenant, actor=actor, verb="build", detail=detail)
-    return BaseBuild(base, version.number, len(table), contributions)
+    built = BaseBuild(base, version.number, len(table), contributions)
+    return keep_answer(connection, owner.tenant, operation, _BUILD, built)
 
 
 def _merge(connection: Connection, base: Owner) -> _Merged:
@@ -198,23 +224,23 @@ def _contributed(connection: Connection, version: PolicyVersion, base: TenantSpe
             yield replace(moved_cell(cell, state=state), borrowed=0.0)
 
 
-def refresh(database: Database, tenant: str, *, actor: str = "library") -> Refresh:
+def refresh(
+    database: Database, tenant: str, *, operation_id: str | None = None, actor: str = "library"
+) -> Refresh:
     """Borrow anew what the base of `tenant` holds now, for cells with no visits and no updates.
 
     These become what a start from the base would make them today; all others keep their four numbers. No new
-    version is made when that changes nothing. Raises NotFoundError, TenantRetiredError, or ConflictError when
-    the tenant names no base or the base was never built.
+    version is made when that changes nothing. Under the same `operation_id` it is done once and answered as before.
+    Raises NotFoundError, TenantRetiredError, IdReusedError, or ConflictError when the tenant names no base or the
+    base was never built.
     """
-    operation_id = str(uuid_utils.uuid7())
-    told: list[Refresh] = []
+    operation = name_operation("refresh", operation_id)
 
     def work(connection: Connection) -> Refresh:
         owner = locked_tenant(connection, tenant)
-        if not (told and versions.find_operation(connection, tenant, operation_id)):
-            told.append(_refresh_within(connection, owner, operation_id, actor))
-        return told[-1]
+        return _refresh_within(connection, owner, operation.operation_id, actor)
 
-    return database.run(work)
+    return run_once(database, tenant, operation, _REFRESH, work)
 
 
 def _refresh_within(connection: Connection, owner: Owner, operation_id: str, actor: str) -> Refresh:

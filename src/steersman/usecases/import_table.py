@@ -8,15 +8,17 @@ from hashlib import file_digest
 from pathlib import Path
 
 import numpy as np
-import uuid_utils
 
 from steersman.domain.settings import TenantSpec
-from steersman.store import audit, tenants, versions
+from steersman.errors import InvalidTableError
+from steersman.store import audit, tenants
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
+from steersman.store.operations import Operation, lock_operation, name_operation
 from steersman.usecases.cell_table import unpack_cells
 from steersman.usecases.make_version import make_version
 from steersman.usecases.migrate import locked_tenant, not_retired
+from steersman.usecases.operations import first_answer, keep_answer, record_form
 from steersman.usecases.table_file import TableFile, read_table
 
 __all__ = ["Imported", "import_table"]
@@ -34,21 +36,36 @@ class Imported:
     without_evidence: int  # cells whose value counts nothing: no visits, updates or borrowed evidence
 
 
-def import_table(database: Database, tenant: str, path: Path, *, actor: str = "library") -> Imported:
+_IMPORTED = record_form(Imported)
+
+
+def import_table(
+    database: Database,
+    tenant: str,
+    path: Path,
+    *,
+    operation_id: str | None = None,
+    actor: str = "library",
+) -> Imported:
     """Make a CSV or Parquet file of cells the active version of a tenant, and return what came of it.
 
     The new version holds the cells of the file and no others; those of the version before stay in that. Which
-    columns a file has, see `read_table`. Raises NotFoundError, TenantRetiredError, MissingExtraError, or
+    columns a file has, see `read_table`. Under the same `operation_id` a file of the same bytes is imported once and
+    answered as before. Raises NotFoundError, TenantRetiredError, IdReusedError, MissingExtraError, or
     InvalidTableError, naming the file and line, also when no row has a place in the tenant's table.
     """
-    operation_id = str(uuid_utils.uuid7())
+    digest = _digest_of(path)
+    operation = name_operation("import_table", operation_id, sha256=digest)
     while True:
         with database.snapshot() as connection:
+            known = first_answer(connection, tenant, operation, _IMPORTED)
+            if known is not None:
+                return known
             spec = not_retired(tenants.get_tenant(connection, tenant)).spec
-        keep = partial(
-            _keep, tenant=tenant, spec=spec, file=_read(path, spec), operation_id=operation_id, actor=actor
+        file = _Read(path.name, digest, read_table(path, spec))
+        imported = database.run(
+            partial(_keep, tenant=tenant, spec=spec, file=file, operation=operation, actor=actor)
         )
-        imported = database.run(keep)
         if imported is not None:
             return imported
 
@@ -60,16 +77,22 @@ class _Read:
     table: TableFile
 
 
-def _read(path: Path, spec: TenantSpec) -> _Read:
-    table = read_table(path, spec)
-    with path.open("rb") as file:
-        return _Read(path.name, file_digest(file, "sha256").hexdigest(), table)
+def _digest_of(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InvalidTableError(f"expected a file that can be read: {error}", where=str(path)) from None
 
 
 def _keep(
-    connection: Connection, *, tenant: str, spec: TenantSpec, file: _Read, operation_id: str, actor: str
+    connection: Connection, *, tenant: str, spec: TenantSpec, file: _Read, operation: Operation, actor: str
 ) -> Imported | None:
     """Make the version, or return None when the tenant declares something else meanwhile."""
+    lock_operation(connection, tenant, operation)
+    known = first_answer(connection, tenant, operation, _IMPORTED)
+    if known is not None:
+        return known
     owner = locked_tenant(connection, tenant)
     table = file.table
     cells = table.cells
@@ -82,15 +105,12 @@ def _keep(
         unknown_actions=table.unknown_actions,
         without_evidence=int(np.count_nonzero(weightless)),
     )
-    made = versions.find_operation(connection, tenant, operation_id)
-    if made is not None:
-        return replace(imported, version=made.number)
     if owner.spec != spec:
         return None
     version = make_version(
         connection,
         owner,
-        operation_id=operation_id,
+        operation_id=operation.operation_id,
         origin="imported",
         states=spec.states,
         actions=spec.actions,
@@ -103,4 +123,4 @@ def _keep(
     audit.write_line(
         connection, tenant, actor=actor, verb="import", detail=asdict(imported) | {"sha256": file.digest}
     )
-    return imported
+    return keep_answer(connection, tenant, operation, _IMPORTED, imported)

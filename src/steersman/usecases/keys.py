@@ -15,6 +15,8 @@ from steersman.store import audit, keys, schema, tenants
 from steersman.store.clock import now
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
+from steersman.store.operations import Operation, lock_operation, name_operation
+from steersman.usecases.operations import first_answer, keep_answer, record_form, run_once
 
 __all__ = [
     "MOST_OVERLAP",
@@ -34,7 +36,7 @@ SCOPES = ("decide", "reward", "read", "manage")
 """What a tenant's key can be allowed to do. An operator's may do all of it for every tenant, and more."""
 
 OPERATORS = "@"
-"""Where the audit trail of operators' keys is kept: no tenant or base can be called so."""
+"""Where operations and the audit trail of operators are kept: no tenant or base can be called so."""
 
 MOST_OVERLAP = 365 * 86400.0
 """The longest time in seconds for which a key that was rotated goes on."""
@@ -42,6 +44,7 @@ MOST_OVERLAP = 365 * 86400.0
 _TEXT = re.compile(r"sk_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
 _KEY_ID = re.compile(r"[0-9a-f]{12}")
 _NO_DIGEST = bytes(32)
+_KEY = record_form(ApiKey)
 
 
 def create_key(
@@ -50,23 +53,30 @@ def create_key(
     tenant: str | None,
     name: str,
     scopes: Collection[str] = SCOPES,
+    operation_id: str | None = None,
     actor: str = "library",
 ) -> IssuedKey:
     """Create a key of a tenant that may do what `scopes` names, or with `tenant` None one of an operator.
 
-    `name` is for people, at most 200 characters. The text of the answer cannot be had again. Raises NotFoundError,
-    or InvalidInputError for no or unknown scopes, and for an operator's key with less than all.
+    `name` is for people, at most 200 characters. The text of the answer cannot be had again: under the same
+    `operation_id` no second key is made, and ConflictError names the one that there is. Raises NotFoundError,
+    IdReusedError, or InvalidInputError for no or unknown scopes, and for an operator's key with less than all.
     """
     if tenant is not None:
         check_name(tenant, what="tenant")
     chosen = _check_scopes(scopes, whole=tenant is None)
     check_text(name, what="name", at_most=200)
+    operation = name_operation("create_key", operation_id, name=name, scopes=chosen)
+    owner = OPERATORS if tenant is None else tenant
     new = _New()
 
     def work(connection: Connection) -> IssuedKey:
+        known = _made_before(connection, owner, operation, new)
+        if known is not None:
+            return known
         if tenant is not None:
             tenants.get_tenant(connection, tenant)
-        return _insert_once(connection, new, ApiKey("", tenant, chosen, name, 0), actor=actor)
+        return _insert(connection, new, ApiKey("", tenant, chosen, name, 0), operation, actor=actor)
 
     return database.run(work)
 
@@ -79,9 +89,17 @@ def list_keys(database: Database, tenant: str | None) -> list[ApiKey]:
         return keys.list_keys(connection, tenant)
 
 
-def revoke_key(database: Database, key_id: str, *, actor: str = "library") -> ApiKey:
-    """Let a key open nothing from now on and return it; again changes nothing. Raises NotFoundError."""
+def revoke_key(
+    database: Database, key_id: str, *, operation_id: str | None = None, actor: str = "library"
+) -> ApiKey:
+    """Let a key open nothing from now on and return it; again changes nothing.
+
+    Under the same `operation_id` it is answered as before. Raises NotFoundError or IdReusedError.
+    """
     _check_key_id(key_id)
+    operation = name_operation("revoke_key", operation_id, key=key_id)
+    with database.snapshot() as connection:
+        owner = _owner_of(keys.get_key(connection, key_id))
 
     def work(connection: Connection) -> ApiKey:
         key = keys.get_key(connection, key_id, lock=True)
@@ -90,32 +108,44 @@ def revoke_key(database: Database, key_id: str, *, actor: str = "library") -> Ap
             _write_line(connection, key, actor=actor, verb="revoke key", detail={})
         return keys.get_key(connection, key_id)
 
-    return database.run(work)
+    return run_once(database, owner, operation, _KEY, work)
 
 
-def rotate_key(database: Database, key_id: str, *, overlap: float = 0.0, actor: str = "library") -> IssuedKey:
+def rotate_key(
+    database: Database,
+    key_id: str,
+    *,
+    overlap: float = 0.0,
+    operation_id: str | None = None,
+    actor: str = "library",
+) -> IssuedKey:
     """Create a key like another one, which ends `overlap` seconds from now unless it ends earlier already.
 
-    Raises NotFoundError, ConflictError for a key that has ended, InvalidInputError for an overlap that is negative
-    or longer than a year.
+    Under the same `operation_id` no second one is made, see `create_key`. Raises NotFoundError, IdReusedError,
+    ConflictError for a key that has ended, InvalidInputError for an overlap that is negative or longer than a year.
     """
     _check_key_id(key_id)
-    if not 0.0 <= check_finite(overlap, what="overlap") <= MOST_OVERLAP:
+    seconds = check_finite(overlap, what="overlap")
+    if not 0.0 <= seconds <= MOST_OVERLAP:
         raise InvalidInputError(f"overlap: expected 0 to {MOST_OVERLAP:.0f} seconds, got {overlap!r}")
+    operation = name_operation("rotate_key", operation_id, key=key_id, overlap=seconds)
     new = _New()
 
     def work(connection: Connection) -> IssuedKey:
+        owner = _owner_of(keys.get_key(connection, key_id))
+        known = _made_before(connection, owner, operation, new)
+        if known is not None:
+            return known
         key = keys.get_key(connection, key_id, lock=True)
         at = now()
-        if keys.find_stored_key(connection, new.key_id) is None:
-            if not key.is_valid(at):
-                raise ConflictError(
-                    f"key {key_id!r} has ended and has no successor", hint="create one: steersman keys create"
-                )
-            end = at + int(overlap * 1e6)
-            keys.set_expiry(connection, key_id, end if key.expires_at is None else min(end, key.expires_at))
-            _write_line(connection, key, actor=actor, verb="rotate key", detail={"successor": new.key_id})
-        return _insert_once(connection, new, key, actor=actor)
+        if not key.is_valid(at):
+            raise ConflictError(
+                f"key {key_id!r} has ended and has no successor", hint="create one: steersman keys create"
+            )
+        end = at + int(seconds * 1e6)
+        keys.set_expiry(connection, key_id, end if key.expires_at is None else min(end, key.expires_at))
+        _write_line(connection, key, actor=actor, verb="rotate key", detail={"successor": new.key_id})
+        return _insert(connection, new, key, operation, actor=actor)
 
     return database.run(work)
 
@@ -174,28 +204,50 @@ def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("ascii")).digest()
 
 
-def _insert_once(connection: Connection, new: _New, like: ApiKey, *, actor: str) -> IssuedKey:
-    """Insert a key with the owner, scopes and name of `like`, unless the try before did: its COMMIT may be lost."""
-    digest = _digest(new.text)
-    known = keys.find_stored_key(connection, new.key_id)
-    if known is None:
-        keys.insert_key(
-            connection, new.key_id, tenant=like.tenant, scopes=like.scopes, name=like.name, digest=digest
-        )
-        key = keys.get_key(connection, new.key_id)
-        detail = {"scopes": list(key.scopes), "name": key.name}
-        _write_line(connection, key, actor=actor, verb="create key", detail=detail)
-        return IssuedKey(key, new.text)
-    if known.digest != digest:
+def _made_before(connection: Connection, owner: str, operation: Operation, new: _New) -> IssuedKey | None:
+    """Return the key that the same call made before, when the text is still known: its COMMIT was lost.
+
+    Raises ConflictError when it is not, and None is for a call that is the first.
+    """
+    lock_operation(connection, owner, operation)
+    key = first_answer(connection, owner, operation, _KEY)
+    if key is None or key.key_id == new.key_id:
+        return None if key is None else IssuedKey(key, new.text)
+    raise ConflictError(
+        f"this call made the key {key.key_id!r} before, and its text is not kept",
+        hint=f"where the text was lost: steersman keys revoke {key.key_id}, and create another",
+    )
+
+
+def _insert(
+    connection: Connection, new: _New, like: ApiKey, operation: Operation, *, actor: str
+) -> IssuedKey:
+    """Insert a key with the owner, scopes and name of `like`; raise ConflictError when its id is taken."""
+    if keys.find_stored_key(connection, new.key_id) is not None:
         raise ConflictError(f"the id {new.key_id!r} of the new key is taken", hint="call again")
-    return IssuedKey(known.key, new.text)
+    keys.insert_key(
+        connection,
+        new.key_id,
+        tenant=like.tenant,
+        scopes=like.scopes,
+        name=like.name,
+        digest=_digest(new.text),
+    )
+    key = keys.get_key(connection, new.key_id)
+    detail = {"scopes": list(key.scopes), "name": key.name}
+    _write_line(connection, key, actor=actor, verb="create key", detail=detail)
+    keep_answer(connection, _owner_of(key), operation, _KEY, key)
+    return IssuedKey(key, new.text)
+
+
+def _owner_of(key: ApiKey) -> str:
+    return OPERATORS if key.tenant is None else key.tenant
 
 
 def _write_line(
     connection: Connection, key: ApiKey, *, actor: str, verb: str, detail: Mapping[str, object]
 ) -> None:
-    owner = OPERATORS if key.tenant is None else key.tenant
-    audit.write_line(connection, owner, actor=actor, verb=verb, detail={"key": key.key_id, **detail})
+    audit.write_line(connection, _owner_of(key), actor=actor, verb=verb, detail={"key": key.key_id, **detail})
 
 
 def _check_scopes(scopes: Collection[str], *, whole: bool) -> tuple[str, ...]:

@@ -40,12 +40,8 @@ def make_version(
     """Insert the next version of a locked `owner` with its opening cells and return it.
 
     It becomes the active one and the one before is superseded; with `frozen_as` it is a frozen copy under that
-    name instead, and the active version stays. `operation_id` was made before the transaction: a call whose
-    COMMIT was lost finds the version that it made and returns it.
+    name instead, and the active version stays. `operation_id` is that of the call.
     """
-    made = versions.find_operation(connection, owner.tenant, operation_id)
-    if made is not None:
-        return made
     version = PolicyVersion(
         tenant=owner.tenant,
         number=owner.latest_version + 1,

@@ -7,22 +7,33 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-import uuid_utils
-
 from steersman.domain.answers import MigrationPlan, Owner
 from steersman.domain.records import Cell, PolicyVersion
 from steersman.domain.settings import TenantSpec
-from steersman.errors import TenantRetiredError
+from steersman.errors import InvalidInputError, TenantRetiredError
 from steersman.store import audit, cells, tenants, versions
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
+from steersman.store.operations import Operation, name_operation
 from steersman.usecases.declarations import check_base, read_spec
 from steersman.usecases.make_version import make_version, moved_cell
 from steersman.usecases.migration_plan import Moves, Tally, changed_parts, trace_moves
+from steersman.usecases.operations import record_form, run_once
 
-__all__ = ["Change", "change_declaration", "change_within", "locked_tenant", "migrate", "not_retired"]
+__all__ = [
+    "Change",
+    "change_declaration",
+    "change_operation",
+    "change_within",
+    "locked_tenant",
+    "migrate",
+    "not_retired",
+    "unchanged_plan",
+]
 
 Change: TypeAlias = Callable[[TenantSpec], TenantSpec]
+
+_PLAN = record_form(MigrationPlan)
 
 
 def migrate(
@@ -31,54 +42,62 @@ def migrate(
     declaration: TenantSpec | Mapping[str, Any],
     *,
     dry_run: bool = False,
+    operation_id: str | None = None,
     actor: str = "library",
 ) -> MigrationPlan:
     """Make `declaration` what the tenant declares, and return what that did; with `dry_run` what it would do.
 
     A new version is made when the ordered action ids, the states or the settings differ from the active one's.
     Every cell whose action id and state meaning survive keeps its four numbers, and one that returns has those
-    of the nearest ancestor that knew it. Raises NotFoundError, TenantRetiredError, or InvalidSpecError, also
-    for a base that does not exist.
+    of the nearest ancestor that knew it. A retired tenant can be asked to be as it is. Under the same
+    `operation_id` it is done once and answered as before; a dry run takes none. Raises NotFoundError,
+    TenantRetiredError, IdReusedError, or InvalidSpecError, also for a base that does not exist.
     """
     spec = read_spec(declaration)
-    return change_declaration(database, tenant, spec, dry_run=dry_run, actor=actor)
+    operation = change_operation("migrate", operation_id, dry_run=dry_run, content=spec.to_json())
+    return change_declaration(database, tenant, lambda _: spec, operation, actor=actor)
+
+
+def change_operation(
+    verb: str, operation_id: str | None, *, dry_run: bool, content: Mapping[str, Any]
+) -> Operation | None:
+    """Return the operation of a change; None for a dry run. Raises InvalidInputError for a dry run with an id."""
+    if not dry_run:
+        return name_operation(verb, operation_id, content=content)
+    if operation_id is not None:
+        raise InvalidInputError("operation_id: expected none for a dry run, which does nothing")
+    return None
 
 
 def change_declaration(
-    database: Database,
-    tenant: str,
-    change: TenantSpec | Change,
-    *,
-    dry_run: bool = False,
-    actor: str = "library",
+    database: Database, tenant: str, change: Change, operation: Operation | None, *, actor: str
 ) -> MigrationPlan:
-    """Do as `migrate` does; `change` is the new declaration, or makes it of the present one."""
-    if dry_run:
+    """Do as `migrate` does; `change` makes the new declaration of the present one, and a dry run is no operation."""
+    if operation is None:
         with database.snapshot() as connection:
-            owner = not_retired(tenants.get_tenant(connection, tenant))
-            return _foresee(connection, owner, _changed(owner, change))
-    operation_id = str(uuid_utils.uuid7())
-    told: list[MigrationPlan] = []
+            owner = tenants.get_tenant(connection, tenant)
+            spec = change(owner.spec)
+            return unchanged_plan(owner, spec) or _foresee(connection, not_retired(owner), spec)
+    named = operation.operation_id
 
     def work(connection: Connection) -> MigrationPlan:
-        if told and versions.find_operation(connection, tenant, operation_id) is not None:
-            return told[-1]
-        told.append(change_within(connection, tenant, change, operation_id, actor=actor))
-        return told[-1]
+        return change_within(connection, tenant, change, named, actor=actor)
 
-    return database.run(work)
+    return run_once(database, tenant, operation, _PLAN, work)
 
 
 def change_within(
-    connection: Connection, tenant: str, change: TenantSpec | Change, operation_id: str, *, actor: str
+    connection: Connection, tenant: str, change: Change, operation_id: str, *, actor: str
 ) -> MigrationPlan:
     """Change the declaration of a tenant within a transaction; see `migrate`."""
-    owner = locked_tenant(connection, tenant)
-    spec = _changed(owner, change)
+    owner = tenants.get_tenant(connection, tenant, lock=True)
+    spec = change(owner.spec)
+    unchanged = unchanged_plan(owner, spec)
+    if unchanged is not None:
+        return unchanged
+    not_retired(owner)
     check_base(connection, spec)
     changed = changed_parts(owner.spec, spec)
-    if not changed:
-        return MigrationPlan(tenant, owner.active_version, None, needs_version=False, changed=())
     tenants.set_spec(connection, tenant, spec)
     active = _version_to_leave(connection, owner, spec)
     if active is None:
@@ -96,6 +115,13 @@ def change_within(
     return plan
 
 
+def unchanged_plan(owner: Owner, spec: TenantSpec) -> MigrationPlan | None:
+    """Return what a change to the declaration that `owner` has already does: nothing; None for another one."""
+    if changed_parts(owner.spec, spec):
+        return None
+    return MigrationPlan(owner.tenant, owner.active_version, None, needs_version=False, changed=())
+
+
 def locked_tenant(connection: Connection, tenant: str) -> Owner:
     """Return a tenant locked against every decide and change; raise NotFoundError or TenantRetiredError."""
     return not_retired(tenants.get_tenant(connection, tenant, lock=True))
@@ -106,10 +132,6 @@ def not_retired(owner: Owner) -> Owner:
     if owner.status != "active":
         raise TenantRetiredError(f"tenant {owner.tenant!r} is retired")
     return owner
-
-
-def _changed(owner: Owner, change: TenantSpec | Change) -> TenantSpec:
-    return change if isinstance(change, TenantSpec) else change(owner.spec)
 
 
 def _foresee(connection: Connection, owner: Owner, spec: TenantSpec) -> MigrationPlan:

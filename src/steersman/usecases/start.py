@@ -25,12 +25,11 @@ def start(database: Database, tenant: str, *, actor: str = "library") -> PolicyV
     It starts from the active version of the base it names, by action id and state meaning, with borrowed
     evidence; or empty with the tenant's priors. Raises NotFoundError.
     """
-    operation_id = str(uuid_utils.uuid7())
     mine = database.for_tenants([tenant])
-    return mine.run(lambda connection: _start_within(connection, tenant, operation_id, actor))
+    return mine.run(lambda connection: _start_within(connection, tenant, actor))
 
 
-def _start_within(connection: Connection, tenant: str, operation_id: str, actor: str) -> PolicyVersion:
+def _start_within(connection: Connection, tenant: str, actor: str) -> PolicyVersion:
     owner = tenants.get_tenant(connection, tenant, lock=True)
     if owner.active_version is not None:
         return versions.get_version(connection, tenant, owner.active_version)
@@ -47,7 +46,7 @@ def _start_within(connection: Connection, tenant: str, operation_id: str, actor:
     version = make_version(
         connection,
         owner,
-        operation_id=operation_id,
+        operation_id=str(uuid_utils.uuid7()),
         origin="warm_start" if warm else "empty",
         states=spec.states,
         actions=spec.actions,

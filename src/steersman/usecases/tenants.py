@@ -6,19 +6,17 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-import uuid_utils
-
 from steersman.domain.answers import Erased, MigrationPlan, Owner
 from steersman.domain.identifiers import check_id, check_name
 from steersman.domain.settings import TenantSpec
-from steersman.errors import NotFoundError
 from steersman.store import audit, tenants
 from steersman.store.audit import AuditLine
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
+from steersman.store.operations import name_operation
 from steersman.usecases.declarations import check_base, read_spec
-from steersman.usecases.migrate import change_declaration
-from steersman.usecases.migration_plan import changed_parts
+from steersman.usecases.migrate import change_declaration, change_operation
+from steersman.usecases.operations import OWNER, record_form, run_once
 
 __all__ = [
     "audit_trail",
@@ -29,37 +27,39 @@ __all__ = [
     "list_tenants",
     "retire",
     "show_tenant",
-    "unchanged_plan",
 ]
 
 _SECTIONS = ("learning", "exploration")
+_ERASED = record_form(Erased)
 
 
 def create_tenant(
-    database: Database, tenant: str, declaration: TenantSpec | Mapping[str, Any], *, actor: str = "library"
+    database: Database,
+    tenant: str,
+    declaration: TenantSpec | Mapping[str, Any],
+    *,
+    operation_id: str | None = None,
+    actor: str = "library",
 ) -> Owner:
     """Create a tenant; its first version is made by its first decide.
 
-    Raises InvalidSpecError, also for a base that does not exist, and ConflictError when the id is taken.
+    Under the same `operation_id` it is done once and answered as before, as long as the tenant is there. Raises
+    InvalidSpecError, also for a base that does not exist, IdReusedError, and ConflictError when the id is taken.
     """
     check_name(tenant, what="tenant")
     spec = read_spec(declaration)
-    secret = secrets.token_bytes(32)
-    return database.run(lambda connection: create_within(connection, tenant, spec, secret, actor=actor))
+    operation = name_operation("create_tenant", operation_id, declaration=spec.to_json())
+
+    def work(connection: Connection) -> Owner:
+        return create_within(connection, tenant, spec, actor=actor)
+
+    return run_once(database, tenant, operation, OWNER, work)
 
 
-def create_within(
-    connection: Connection, tenant: str, spec: TenantSpec, secret: bytes, *, actor: str
-) -> Owner:
-    """Create a tenant within a transaction; see `create_tenant`. The `secret` tells a repeated try from another."""
-    try:
-        known = tenants.get_tenant(connection, tenant)
-    except NotFoundError:
-        known = None
-    if known is not None and known.secret == secret:
-        return known
+def create_within(connection: Connection, tenant: str, spec: TenantSpec, *, actor: str) -> Owner:
+    """Create a tenant within a transaction; see `create_tenant`."""
     check_base(connection, spec)
-    tenants.insert_tenant(connection, tenant, spec, secret)
+    tenants.insert_tenant(connection, tenant, spec, secrets.token_bytes(32))
     audit.write_line(connection, tenant, actor=actor, verb="create", detail={"after": spec.to_json()})
     return tenants.get_tenant(connection, tenant)
 
@@ -82,13 +82,15 @@ def change_tenant(
     changes: Mapping[str, Any],
     *,
     dry_run: bool = False,
+    operation_id: str | None = None,
     actor: str = "library",
 ) -> MigrationPlan:
     """Change some parts of a declaration, in the form that a declaration has; the others stay as they are.
 
     Of `learning` and `exploration` the parts that are given change, of any other name the whole. What that
-    does, and what is raised, see `migrate`, which takes a declaration as a whole.
+    does, what `operation_id` is for, and what is raised, see `migrate`, which takes a declaration as a whole.
     """
+    operation = change_operation("change_tenant", operation_id, dry_run=dry_run, content=changes)
 
     def changed(spec: TenantSpec) -> TenantSpec:
         body = spec.to_json()
@@ -98,26 +100,18 @@ def change_tenant(
         }
         return read_spec(body | given)
 
-    with database.snapshot() as connection:
-        owner = tenants.get_tenant(connection, tenant)
-        plan = unchanged_plan(owner, changed(owner.spec)) if owner.status == "retired" else None
-    if plan is not None:  # a retired tenant can be asked to be as it is, and is never another again
-        return plan
-    return change_declaration(database, tenant, changed, dry_run=dry_run, actor=actor)
+    return change_declaration(database, tenant, changed, operation, actor=actor)
 
 
-def unchanged_plan(owner: Owner, spec: TenantSpec) -> MigrationPlan | None:
-    """Return what a change to the declaration that `owner` has already does: nothing; None for another one."""
-    if changed_parts(owner.spec, spec):
-        return None
-    return MigrationPlan(owner.tenant, owner.active_version, None, needs_version=False, changed=())
-
-
-def retire(database: Database, tenant: str, *, actor: str = "library") -> Owner:
+def retire(
+    database: Database, tenant: str, *, operation_id: str | None = None, actor: str = "library"
+) -> Owner:
     """Retire a tenant, which refuses decides and changes from then on, and return it; again changes nothing.
 
-    Rewards of what it decided before are still recorded, and what it learned stays. Raises NotFoundError.
+    Rewards of what it decided before are still recorded, and what it learned stays. Under the same `operation_id`
+    it is answered as before. Raises NotFoundError or IdReusedError.
     """
+    operation = name_operation("retire_tenant", operation_id)
 
     def work(connection: Connection) -> Owner:
         if tenants.get_tenant(connection, tenant, lock=True).status == "active":
@@ -125,34 +119,31 @@ def retire(database: Database, tenant: str, *, actor: str = "library") -> Owner:
             audit.write_line(connection, tenant, actor=actor, verb="retire", detail={})
         return tenants.get_tenant(connection, tenant)
 
-    return database.run(work)
+    return run_once(database, tenant, operation, OWNER, work)
 
 
-def erase(database: Database, tenant: str, *, actor: str = "library") -> Erased:
+def erase(
+    database: Database, tenant: str, *, operation_id: str | None = None, actor: str = "library"
+) -> Erased:
     """Delete every row of a tenant, its audit trail too; a line of that stays and counts what there was.
 
-    So do the lines of earlier erasures of a namesake.
+    So do the lines of earlier erasures of a namesake. Under the same `operation_id` it is answered as before, also
+    when there is such a namesake since, which it leaves alone.
 
-    What a base was built from before stays in that base until its next build. Raises NotFoundError.
+    What a base was built from before stays in that base until its next build. Raises NotFoundError or
+    IdReusedError.
     """
-    operation_id = str(uuid_utils.uuid7())
+    operation = name_operation("erase", operation_id)
 
     def work(connection: Connection) -> Erased:
-        try:
-            tenants.get_tenant(connection, tenant, lock=True)
-        except NotFoundError:
-            last = audit.list_lines(connection, tenant, limit=1)
-            if last and last[0].detail.get("operation") == operation_id:
-                return Erased(tenant, last[0].detail["rows"])
-            raise
+        tenants.get_tenant(connection, tenant, lock=True)
         rows = tenants.count_rows(connection, tenant)
         tenants.delete_rows(connection, tenant)
-        rows |= {"audit": tenants.forget_changes(connection, tenant)}
-        detail = {"operation": operation_id, "rows": rows}
-        audit.write_line(connection, tenant, actor=actor, verb="erase", detail=detail)
+        rows |= tenants.forget_changes(connection, tenant)
+        audit.write_line(connection, tenant, actor=actor, verb="erase", detail={"rows": rows})
         return Erased(tenant, rows)
 
-    return database.run(work)
+    return run_once(database, tenant, operation, _ERASED, work)
 
 
 def audit_trail(

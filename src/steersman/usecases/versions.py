@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-import uuid_utils
-
 from steersman.domain.answers import Owner
 from steersman.domain.identifiers import check_id, check_name
 from steersman.domain.records import Cell, PolicyVersion
@@ -15,8 +13,10 @@ from steersman.errors import ConflictError, InvalidInputError, InvalidSpecError,
 from steersman.store import audit, cells, tenants, versions
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
+from steersman.store.operations import Operation, name_operation
 from steersman.usecases.make_version import make_version, moved_cell
 from steersman.usecases.migrate import locked_tenant
+from steersman.usecases.operations import VERSION, run_once
 
 __all__ = [
     "VersionDetail",
@@ -81,17 +81,24 @@ def find_version(connection: Connection, owner: Owner, version: int | str | None
 
 
 def freeze(
-    database: Database, tenant: str, name: str, *, version: int | str | None = None, actor: str = "library"
+    database: Database,
+    tenant: str,
+    name: str,
+    *,
+    version: int | str | None = None,
+    operation_id: str | None = None,
+    actor: str = "library",
 ) -> PolicyVersion:
     """Keep a copy of a version (default: the active one) under `name` that never changes, and return it.
 
-    The same call again is answered as before while the version it copied is unchanged. Raises NotFoundError,
-    TenantRetiredError, InvalidInputError for a name that is a number, ConflictError when the name is taken.
+    Under the same `operation_id` it is done once and answered as before; under another one too, while the version
+    it copied is unchanged. Raises NotFoundError, TenantRetiredError, IdReusedError, InvalidInputError for a name
+    that is a number, ConflictError when the name is taken.
     """
     check_name(name, what="name")
     if name.isdigit():
         raise InvalidInputError(f"name: expected one that is no version number, got {name!r}")
-    operation_id = str(uuid_utils.uuid7())
+    operation = name_operation("freeze", operation_id, name=name, version=version)
 
     def work(connection: Connection) -> PolicyVersion:
         owner = locked_tenant(connection, tenant)
@@ -99,44 +106,54 @@ def freeze(
         taken = versions.find_named_version(connection, tenant, name)
         if taken is not None:
             return _same_copy(connection, source, taken)
-        copy = _copy(connection, owner, source, operation_id, frozen_as=name)
+        copy = _copy(connection, owner, source, operation, frozen_as=name)
         detail = {"name": name, "version": copy.number, "of": source.number}
         audit.write_line(connection, tenant, actor=actor, verb="freeze", detail=detail)
         return copy
 
-    return database.run(work)
+    return run_once(database, tenant, operation, VERSION, work)
 
 
-def activate(database: Database, tenant: str, version: int | str, *, actor: str = "library") -> PolicyVersion:
+def activate(
+    database: Database,
+    tenant: str,
+    version: int | str,
+    *,
+    operation_id: str | None = None,
+    actor: str = "library",
+) -> PolicyVersion:
     """Make a copy of a version, by number or name, the active one and return it; the active one itself stays.
 
-    Its catalogue, states and settings become those that the tenant declares. Raises NotFoundError,
-    TenantRetiredError, or InvalidSpecError when the rest of the declaration does not go with them.
+    Its catalogue, states and settings become those that the tenant declares. Under the same `operation_id` it is
+    done once and answered as before. Raises NotFoundError, TenantRetiredError, IdReusedError, or InvalidSpecError
+    when the rest of the declaration does not go with them.
     """
-    operation_id = str(uuid_utils.uuid7())
+    operation = name_operation("activate", operation_id, version=version)
 
     def work(connection: Connection) -> PolicyVersion:
         owner = locked_tenant(connection, tenant)
         target = find_version(connection, owner, version)
-        return _restore(connection, owner, target, operation_id, verb="activate", actor=actor)
+        return _restore(connection, owner, target, operation, actor=actor)
 
-    return database.run(work)
+    return run_once(database, tenant, operation, VERSION, work)
 
 
 def roll_back(
-    database: Database, tenant: str, *, to: int | str | None = None, actor: str = "library"
+    database: Database,
+    tenant: str,
+    *,
+    to: int | str | None = None,
+    operation_id: str | None = None,
+    actor: str = "library",
 ) -> PolicyVersion:
     """Activate the parent of the active version, or its ancestor `to`; see `activate`.
 
     Raises ConflictError when there is no parent, or `to` is no ancestor, besides the errors of `activate`.
     """
-    operation_id = str(uuid_utils.uuid7())
+    operation = name_operation("roll_back", operation_id, to=to)
 
     def work(connection: Connection) -> PolicyVersion:
         owner = locked_tenant(connection, tenant)
-        made = versions.find_operation(connection, tenant, operation_id)
-        if made is not None:
-            return made
         active = find_version(connection, owner, None)
         line = versions.ancestors(connection, active)
         if not line:
@@ -150,9 +167,9 @@ def roll_back(
                 f"{[ancestor.number for ancestor in line]}, got {target.number}",
                 hint="activate takes any version",
             )
-        return _restore(connection, owner, target, operation_id, verb="roll_back", actor=actor)
+        return _restore(connection, owner, target, operation, actor=actor)
 
-    return database.run(work)
+    return run_once(database, tenant, operation, VERSION, work)
 
 
 def _same_copy(connection: Connection, source: PolicyVersion, taken: PolicyVersion) -> PolicyVersion:
@@ -168,16 +185,13 @@ def _same_copy(connection: Connection, source: PolicyVersion, taken: PolicyVersi
 
 
 def _restore(
-    connection: Connection, owner: Owner, target: PolicyVersion, operation_id: str, *, verb: str, actor: str
+    connection: Connection, owner: Owner, target: PolicyVersion, operation: Operation, *, actor: str
 ) -> PolicyVersion:
-    made = versions.find_operation(connection, owner.tenant, operation_id)
-    if made is not None:
-        return made
     if target.number == owner.active_version:
         return target
     spec = _declaration_of(connection, owner, target)
     tenants.set_spec(connection, owner.tenant, spec)
-    copy = _copy(connection, owner, target, operation_id)
+    copy = _copy(connection, owner, target, operation)
     detail = {
         "version": copy.number,
         "of": target.number,
@@ -185,7 +199,7 @@ def _restore(
         "before": owner.spec.to_json(),
         "after": spec.to_json(),
     }
-    audit.write_line(connection, owner.tenant, actor=actor, verb=verb, detail=detail)
+    audit.write_line(connection, owner.tenant, actor=actor, verb=operation.verb, detail=detail)
     return copy
 
 
@@ -215,7 +229,7 @@ def _copy(
     connection: Connection,
     owner: Owner,
     source: PolicyVersion,
-    operation_id: str,
+    operation: Operation,
     *,
     frozen_as: str | None = None,
 ) -> PolicyVersion:
@@ -226,7 +240,7 @@ def _copy(
     return make_version(
         connection,
         owner,
-        operation_id=operation_id,
+        operation_id=operation.operation_id,
         origin="restored",
         states=source.states,
         actions=source.actions,
