@@ -12,7 +12,7 @@ from tests.cli.conftest import Ask, Run
 def test_an_archive_is_made_listed_and_told_of(ask: Ask, run: Run, tmp_path: Path) -> None:
     ask("tenant", "create", "acme", "--set", '{"actions": ["a"], "states": 1}')
     first = ask("decide", "acme", "-s", "0", "--id", "d")
-    ask("reward", "acme", "d", "0.5")
+    rewarded = ask("reward", "acme", "d", "0.5")
     assert ask("archive", "run", "acme", "--older-than", "1", "--output", "old")["decisions"] == 0
     done = ask("archive", "run", "acme", "--older-than", "0", "--output", "old")
     assert (done["decisions"], done["rewards"], done["learning_steps"]) == (1, 1, 1)
@@ -31,7 +31,8 @@ def test_an_archive_is_made_listed_and_told_of(ask: Ask, run: Run, tmp_path: Pat
     assert "decisions" in run("archive", "run", "acme", "--older-than", "0", "--output", "old").stdout
     again = ask("decide", "acme", "-s", "0", "--id", "d")
     assert {**again, "status": "open"} == first
-    late = run("reward", "acme", "d", "0.5", "--json")
+    assert ask("reward", "acme", "d", "0.5") == rewarded
+    late = run("reward", "acme", "d", "0.5", "--id", "late", "--json")
     assert late.returncode == 1
     assert json.loads(late.stderr)["error"] == "ArchivedError"
     assert ask("verify")["count"] == 0

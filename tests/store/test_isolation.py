@@ -10,12 +10,12 @@ import psycopg
 import pytest
 from sqlalchemy import func, select, text
 
-from steersman.domain.records import CloseRequest, DecideRequest, Decision, RewardRequest
+from steersman.domain.records import CloseRequest, DecideRequest, Decision, Reward, RewardRequest
 from steersman.errors import ArchivedError, InvalidInputError, NotFoundError, StoreError
 from steersman.library import Steersman
 from steersman.store import access
 from steersman.store.engine import Database, HotTransaction
-from steersman.store.tables import TENANT_TABLES, api_keys, audit, metadata
+from steersman.store.tables import TENANT_TABLES, api_keys, audit, metadata, operations
 from steersman.usecases.bases import refresh
 from steersman.usecases.close_episode import close_many
 from steersman.usecases.decide import decide, decide_many
@@ -32,7 +32,7 @@ from steersman.usecases.void import void
 from tests.support.postgres import OPERATOR, SERVING, PostgresCluster, url_as
 
 DECLARED: dict[str, Any] = {"actions": ["hold", "trade"], "states": 2}
-HELD = sorted(table.name for table in {*TENANT_TABLES, audit} - {api_keys})
+HELD = sorted(table.name for table in {*TENANT_TABLES, audit, operations} - {api_keys})
 
 
 @pytest.fixture
@@ -104,8 +104,11 @@ def test_nothing_is_visible_but_what_a_transaction_names(serving: Database) -> N
     with serving.for_tenants(["acme", "bolt", "@shared"]).transaction() as connection:
         both = visible(connection)
         assert both.pop("bases") == ["@shared"]
-        assert both.pop("audit") == ["@shared", "acme", "bolt"]
-        assert both == {name: ["acme", "bolt"] for name in HELD if name not in {"bases", "audit"}}
+        for name in ("audit", "operations"):
+            assert both.pop(name) == ["@shared", "acme", "bolt"]
+        assert both == {
+            name: ["acme", "bolt"] for name in HELD if name not in {"bases", "audit", "operations"}
+        }
 
 
 def test_every_table_with_tenants_is_held(owner: Steersman, serving: Database) -> None:
@@ -160,8 +163,12 @@ def test_one_transaction_serves_several_tenants(serving: Database) -> None:
     first = decide_many(serving, [*requests, DecideRequest("nobody", 0)])
     assert [type(item) for item in first] == [Decision] * 6 + [NotFoundError]
     assert decide_many(serving, requests) == first[:6]
-    archived = [RewardRequest(tenant, "archived", 0.5) for tenant in ("acme", "bolt")]
-    assert [type(item) for item in reward_many(serving, archived)] == [ArchivedError] * 2
+    archived = [
+        RewardRequest(tenant, "archived", 0.5, name) for name in (None, "late") for tenant in ("acme", "bolt")
+    ]
+    answered = reward_many(serving, archived)
+    assert [type(item) for item in answered] == [Reward] * 2 + [ArchivedError] * 2
+    assert [item.tenant for item in answered[:2]] == ["acme", "bolt"]  # type: ignore[union-attr]
     rewards = [RewardRequest(item.tenant, item.decision_id or "", 0.5) for item in requests]
     assert [item.tenant for item in reward_many(serving, rewards)] == ["acme", "bolt"] * 3  # type: ignore[union-attr]
     closed = close_many(serving, [CloseRequest("bolt", "e", 1.0), CloseRequest("acme", "e", 0.0)])

@@ -27,6 +27,7 @@ NEVER_SCANNED = (
     "episodes",
     "state_heads",
     "archived_decisions",
+    "archived_rewards",
 )
 EXPLAINED = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
 

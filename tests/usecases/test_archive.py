@@ -16,9 +16,16 @@ import pysqlite3
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, text, update
 
-from steersman.domain.records import CloseRequest, DecideRequest, Decision, RewardRequest
+from steersman.domain.records import (
+    ClosedEpisode,
+    CloseRequest,
+    DecideRequest,
+    Decision,
+    Reward,
+    RewardRequest,
+)
 from steersman.errors import (
     ArchivedError,
     EpisodeClosedError,
@@ -32,6 +39,7 @@ from steersman.library import Steersman
 from steersman.store import archive as stored
 from steersman.store import tables
 from steersman.store.cells import iterate_cells
+from steersman.store.hot.text import REWARDS
 from steersman.usecases import archive as module
 from steersman.usecases.archive import archive, list_archive
 from steersman.usecases.explain import explain, list_decisions
@@ -39,7 +47,15 @@ from steersman.usecases.tenants import audit_trail, erase
 from steersman.usecases.verify import verify
 from tests.support.company import Company
 
-TABLES = ("decisions", "rewards", "learning_steps", "archived_decisions", "cell_checkpoints", "archive_files")
+TABLES = (
+    "decisions",
+    "rewards",
+    "learning_steps",
+    "archived_decisions",
+    "archived_rewards",
+    "cell_checkpoints",
+    "archive_files",
+)
 
 
 def count(company: Company) -> dict[str, int]:
@@ -78,6 +94,7 @@ def test_what_is_settled_leaves_and_what_is_open_stays(busy: Company, tmp_path: 
         "rewards": 0,
         "learning_steps": 0,
         "archived_decisions": 7,
+        "archived_rewards": 5,
         "cell_checkpoints": 4,  # hold and trade in both states
         "archive_files": len(done.files),
     }
@@ -93,6 +110,7 @@ def test_what_is_settled_leaves_and_what_is_open_stays(busy: Company, tmp_path: 
         rows = [tuple(row.values()) for row in pq.read_table(path).to_pylist()]
         assert len(rows) == file.rows
         kept[file.holds] += rows
+    assert sorted(busy.rows("archived_rewards")) == sorted(before["rewards"])
     for name, rows in kept.items():
         gone = [row for row in before[name] if row not in busy.rows(name)]
         assert sorted(rows, key=repr) == sorted(gone, key=repr)
@@ -127,11 +145,8 @@ def test_an_archived_decision_is_answered_as_before_and_changes_no_more(
     with pytest.raises(EpisodeClosedError):
         busy.decide(1, episode="closed")
     for late in ("learned", "void", "c1"):
-        for reward_id in (None, "another"):
-            with pytest.raises(ArchivedError, match=f"decision '{late}' of tenant .* was archived"):
-                busy.reward(late, 0.5, reward_id=reward_id)
-        with pytest.raises(ArchivedError):
-            busy.library.void(busy.name, late)
+        with pytest.raises(ArchivedError, match=f"decision '{late}' of tenant .* was archived"):
+            busy.reward(late, 0.5, reward_id="another")
         with pytest.raises(ArchivedError):
             explain(busy.library.database, busy.name, late)
     with pytest.raises(NotFoundError):
@@ -140,12 +155,117 @@ def test_an_archived_decision_is_answered_as_before_and_changes_no_more(
     rest = list_decisions(busy.library.database, busy.name, after="c0")
     assert [decision.decision_id for decision in rest] == ["open"]
     # A list goes on behind an item that is refused.
-    requests = [RewardRequest(busy.name, name, 0.5) for name in ("learned", "open", "nothing")]
+    requests = [RewardRequest(busy.name, name, 0.5) for name in ("c1", "open", "nothing")]
     assert [type(item).__name__ for item in busy.library.reward_many(requests)] == [
         "ArchivedError",
         "Reward",
         "NotFoundError",
     ]
+    assert differences(busy) == []
+
+
+def test_an_archived_reward_is_answered_as_before(busy: Company, tmp_path: Path) -> None:
+    requests = [
+        RewardRequest(busy.name, "learned", 0.5),
+        RewardRequest(busy.name, "learned", 0.25, "further"),
+        RewardRequest(busy.name, "c0", 0.5),
+    ]
+    first = busy.library.reward_many(requests)
+    assert [item.effect for item in first if isinstance(item, Reward)] == ["learned", "further", "learned"]
+    archive(busy.library.database, busy.name, older_than=0, output=tmp_path)
+    cells = busy.rows("cells")
+    assert busy.library.reward_many(requests) == first
+    assert busy.reward("learned", 0.5) == first[0]
+    # Among rewards that are new, and one that comes twice in the list.
+    new = RewardRequest(busy.name, "open", 0.5)
+    listed = busy.library.reward_many([requests[1], new, requests[1], new])
+    assert listed[0] == listed[2] == first[1]
+    assert listed[1] == listed[3] == busy.reward("open", 0.5)
+    # The new one is of state 1.
+    assert [row for row in busy.rows("cells") if row[2] == 0] == [row for row in cells if row[2] == 0]
+    assert differences(busy) == []
+
+
+@pytest.mark.parametrize(
+    ("decision_id", "value", "reward_id"),
+    [
+        ("learned", 0.75, None),  # another value
+        ("learned", 0.75, "further"),
+        ("c0", 0.25, "further"),  # another decision that was archived
+        ("open", 0.25, "further"),  # one that is live
+        ("open", 0.5, "learned"),
+        ("nothing", 0.25, "further"),  # and none at all
+    ],
+)
+def test_the_id_of_an_archived_reward_is_taken(
+    busy: Company, tmp_path: Path, decision_id: str, value: float, reward_id: str | None
+) -> None:
+    with pytest.raises(IdReusedError) as before:
+        busy.reward(decision_id, value, reward_id=reward_id)
+    archive(busy.library.database, busy.name, older_than=0, output=tmp_path)
+    kept = {name: busy.rows(name) for name in (*TABLES, "cells")}
+    with pytest.raises(IdReusedError) as after:
+        busy.reward(decision_id, value, reward_id=reward_id)
+    assert after.value.message == before.value.message
+    assert after.value.stored_fingerprint == before.value.stored_fingerprint
+    assert after.value.given_fingerprint == before.value.given_fingerprint
+    assert {name: busy.rows(name) for name in kept} == kept
+
+
+def test_an_archived_void_is_answered_as_before(busy: Company, tmp_path: Path) -> None:
+    first = busy.library.void(busy.name, "void")
+    assert first.status == "void"
+    archive(busy.library.database, busy.name, older_than=0, output=tmp_path)
+    cells = busy.rows("cells")
+    assert busy.library.void(busy.name, "void") == first
+    for late in ("learned", "c0"):
+        with pytest.raises(ArchivedError, match=f"decision '{late}' of tenant .* was archived"):
+            busy.library.void(busy.name, late)
+    with pytest.raises(NotFoundError):
+        busy.library.void(busy.name, "nothing")
+    assert busy.rows("cells") == cells
+    assert differences(busy) == []
+
+
+def test_what_was_supplied_by_default_is_answered_as_before(company: Company, tmp_path: Path) -> None:
+    library, name = company.library, company.name
+    library.change_tenant(name, {"reward_wait": 0, "default_reward": 0.25})
+    company.play("hold", decision_id="late")
+    company.play("trade", 1, episode="left open", decision_id="l0")
+    expired = library.expire(name)
+    assert (expired.decisions, expired.episodes) == (1, 1)
+    further = company.reward("late", 0.5)
+    before = library.close_many([CloseRequest(name, "left open"), CloseRequest(name, "left open", 0.25)])
+    archive(library.database, name, older_than=0, output=tmp_path)
+    assert [row[5] for row in company.rows("archived_rewards") if row[1] == "default:late"] == ["learned"]
+    assert company.reward("late", 0.5) == further
+    assert further.effect == "further"
+    after = library.close_many([CloseRequest(name, "left open"), CloseRequest(name, "left open", 0.25)])
+    assert [told(item) for item in after] == [told(item) for item in before]
+    assert {type(item) for item in after} == {ClosedEpisode, IdReusedError}
+    assert library.expire(name) == replace(expired, decisions=0, episodes=0)
+    assert differences(company) == []
+
+
+def told(answer: Any) -> Any:
+    """What a caller gets to see of an answer."""
+    return (type(answer), answer.message) if isinstance(answer, SteersmanError) else answer
+
+
+def test_what_was_archived_before_rewards_left_stubs_takes_none(busy: Company, tmp_path: Path) -> None:
+    """As a release of before leaves it, also one that still runs beside this one."""
+    archive(busy.library.database, busy.name, older_than=0, output=tmp_path)
+    with busy.library.database.transaction() as connection:
+        stubs, rewards = tables.archived_decisions, tables.archived_rewards
+        connection.execute(delete(rewards).where(rewards.c.tenant == busy.name))
+        connection.execute(update(stubs).where(stubs.c.tenant == busy.name).values(rewards=None))
+    with pytest.raises(ArchivedError):
+        busy.reward("learned", 0.5)
+    assert differences(busy) == []
+    # What leaves later has stubs beside those that have none.
+    first = busy.reward("open", 0.5)
+    archive(busy.library.database, busy.name, older_than=0, output=tmp_path)
+    assert busy.reward("open", 0.5) == first
     assert differences(busy) == []
 
 
@@ -263,9 +383,10 @@ def test_cells_that_contradict_their_steps_are_not_archived(busy: Company, tmp_p
 def test_erasing_takes_the_stubs_too(busy: Company, tmp_path: Path) -> None:
     archive(busy.library.database, busy.name, older_than=0, output=tmp_path)
     rows = erase(busy.library.database, busy.name).rows
-    assert (rows["archived_decisions"], rows["cell_checkpoints"]) == (7, 4)
+    assert (rows["archived_decisions"], rows["archived_rewards"], rows["cell_checkpoints"]) == (7, 5, 4)
     busy.library.create_tenant(busy.name, {"actions": ["hold", "trade"], "states": 2})
     assert busy.play("hold", decision_id="learned").action == "hold"
+    assert busy.reward("learned", 0.75, reward_id="further").effect == "learned"
     assert differences(busy) == []
 
 
@@ -290,6 +411,14 @@ def test_an_export_holds_what_stays(busy: Company, tmp_path: Path) -> None:
         ("archived_decisions", {"status": "open"}, "archived decision"),
         ("archived_decisions", {"episode": "other"}, "archived decision"),
         ("archived_decisions", {"fingerprint": b"x" * 32}, "archived decision"),
+        ("archived_decisions", {"rewards": 1}, "archived decision"),
+        ("archived_decisions", {"rewards": None}, "archived decision"),
+        ("archived_rewards", {"value": 0.125}, "archived reward"),
+        ("archived_rewards", {"effect": "waits"}, "archived reward"),
+        ("archived_rewards", {"kind": "default"}, "archived reward"),
+        ("archived_rewards", {"created_at": 1}, "archived reward"),
+        ("archived_rewards", {"decision_id": "open"}, "archived decision"),
+        ("archived_rewards", {"decision_id": "nothing"}, "archived decision"),
         ("cell_checkpoints", {"q": 0.125}, "checkpoint"),
         ("cell_checkpoints", {"visits": 7}, "checkpoint"),
         ("archive_files", {"rows": 1}, "archive"),
@@ -306,7 +435,40 @@ def test_what_stays_is_verified(
     assert subject in {found[0] for found in differences(busy)}
 
 
-@pytest.mark.parametrize("table", ["archived_decisions", "cell_checkpoints", "archive_files"])
+FURTHER = "FROM archived_rewards WHERE tenant = :tenant AND reward_id = 'further'"
+STUB = "WHERE tenant = :tenant AND decision_id"
+
+
+@pytest.mark.parametrize(
+    ("changes", "subject"),
+    [
+        ([f"DELETE {FURTHER}"], "archived decision"),
+        ([f"UPDATE archived_decisions SET status = 'void' {STUB} = 'learned'"], "archived decision"),
+        ([f"UPDATE archived_decisions SET status = 'learned' {STUB} = 'void'"], "archived decision"),
+        (
+            [f"INSERT INTO archived_rewards SELECT tenant, 'x', {', '.join(REWARDS[2:])} {FURTHER}"],
+            "archived decision",
+        ),
+        # With the count that the decision's stub holds: the files know better.
+        (
+            [f"DELETE {FURTHER}", f"UPDATE archived_decisions SET rewards = 1 {STUB} = 'learned'"],
+            "archive",
+        ),
+    ],
+)
+def test_a_stub_that_is_missing_or_too_many_is_noticed(
+    busy: Company, tmp_path: Path, changes: list[str], subject: str
+) -> None:
+    archive(busy.library.database, busy.name, older_than=0, output=tmp_path)
+    with busy.library.database.transaction() as connection:
+        for statement in changes:
+            assert connection.execute(text(statement), {"tenant": busy.name}).rowcount == 1
+    assert subject in {found[0] for found in differences(busy)}
+
+
+@pytest.mark.parametrize(
+    "table", ["archived_decisions", "archived_rewards", "cell_checkpoints", "archive_files"]
+)
 def test_whatever_stands_in_a_column_is_a_difference_and_no_error(tmp_path: Path, table: str) -> None:
     """SQLite keeps values of any type in a column, and texts that are not UTF-8."""
     path = tmp_path / "steersman.db"
@@ -380,6 +542,8 @@ class Life:
     name: str
     output: Path
     answers: list[Any] = field(default_factory=list)
+    done: dict[Any, Any] = field(default_factory=dict)
+    """What each call was answered at first, errors aside."""
 
     def act(self, call: tuple[Any, ...]) -> None:
         kind, *rest = call
@@ -387,25 +551,30 @@ class Life:
         if kind == "decide":
             number, state, episode = rest
             request = DecideRequest(name, state, None, episode, f"d{number}", metadata={"z": number, "a": 1})
-            self.note(self.library.decide_many([request])[0])
+            self.note(call, self.library.decide_many([request])[0])
         elif kind == "reward":
             number, value, reward_id = rest
-            own = reward_id and f"{reward_id} {number}"  # that of an archived reward may be used again
-            self.note(self.library.reward_many([RewardRequest(name, f"d{number}", value, own)])[0])
+            given = RewardRequest(name, f"d{number}", value, reward_id)
+            self.note(call, self.library.reward_many([given])[0])
         elif kind == "close":
-            self.note(self.library.close_many([CloseRequest(name, *rest)])[0])
+            self.note(call, self.library.close_many([CloseRequest(name, *rest)])[0])
         elif kind == "void":
             try:
-                self.note(self.library.void(name, f"d{rest[0]}"))
+                self.note(call, self.library.void(name, f"d{rest[0]}"))
             except SteersmanError as error:
-                self.note(error)
+                self.note(call, error)
         elif kind == "change":
             self.library.change_tenant(name, {"actions": ["hold", "trade", *rest]})
 
-    def note(self, answer: Any) -> None:
+    def note(self, call: tuple[Any, ...], answer: Any) -> None:
         if isinstance(answer, SteersmanError):
+            # What was answered once is answered for ever, and the same.
+            assert call not in self.done
             self.answers.append(type(answer).__name__)
-        elif isinstance(answer, Decision):
+            return
+        lasting = replace(answer, status="open") if isinstance(answer, Decision) else answer
+        assert self.done.setdefault(call, lasting) == lasting
+        if isinstance(answer, Decision):
             self.answers.append(
                 (answer.decision_id, answer.action, answer.propensity, answer.seen, answer.metadata)
             )
@@ -426,7 +595,7 @@ VALUES = st.sampled_from([0.0, 0.25, 0.5, 1.0])
 CALLS = st.one_of(
     st.tuples(st.just("decide"), NUMBERS, st.integers(0, 1), st.none() | EPISODES),
     st.tuples(st.just("decide"), NUMBERS, st.integers(0, 1), st.none()),
-    st.tuples(st.just("reward"), NUMBERS, VALUES, st.sampled_from([None, "more"])),
+    st.tuples(st.just("reward"), NUMBERS, VALUES, st.sampled_from([None, "more", "other", "d1"])),
     st.tuples(st.just("reward"), NUMBERS, VALUES, st.none()),
     st.tuples(st.just("close"), EPISODES, st.none() | VALUES),
     st.tuples(st.just("void"), NUMBERS),

@@ -52,9 +52,9 @@ def archive(
     """Move decisions that are older than so many seconds, with their rewards and steps, to files below `output`.
 
     That are decisions outside of episodes that are learned or void, and all of an episode that was closed so long ago.
-    Of each a stub stays: the same decide is answered as before for ever, and a reward or void is refused with
-    ArchivedError. Learning steps go as far as every lower one of their cell has gone, and the cell's checkpoint, from
-    which `verify` goes on, moves up to there. What is open stays.
+    Of each, and of each reward, a stub stays: the same decide, reward or void is answered as before for ever, and one
+    that is new is refused with ArchivedError. Learning steps go as far as every lower one of their cell has gone, and
+    the cell's checkpoint, from which `verify` goes on, moves up to there. What is open stays.
 
     The files are `output/TENANT/*.parquet`, one for each table and batch, with the columns of the table. A batch is one
     transaction, which commits after its files are durable: a run that failed can be repeated, and may leave files

@@ -64,7 +64,7 @@ def reward_many(
     `kind` is `reward`, or `default` for what `expire` supplies. An item that is refused leaves the others as
     they are: NotFoundError, ArchivedError, DecisionVoidError, InvalidRewardError (outside of the tenant's range, or not
     finite), IdReusedError (the reward id was used for something else). The same reward again is answered as
-    before. Raises StoreError when the database cannot do it.
+    before, also when it was archived since. Raises StoreError when the database cannot do it.
     """
     prepared = [_check_form(request, kind) for request in requests]
     return database.run_hot(
@@ -111,10 +111,7 @@ def _reward_within(
     scope.lock_tenants(item.tenant for item in asked)
     asked = [item for item in asked if item.tenant in scope.heads]
     learner = Learner(scope, now())
-    stored = {
-        (row[0], row[1]): reward_of(row)
-        for row in scope.hot.find_rewards(scope.cursor, sorted({item.reward_key for item in asked}))
-    }
+    stored = _find(scope, {item.reward_key for item in asked})
     fresh = {item.decision_key for item in asked if item.reward_key not in stored}
     chains = _load(scope, learner, sorted(fresh))
     made: dict[Key, Reward] = {}
@@ -137,6 +134,13 @@ def _reward_within(
         scope.hot.insert_rewards(scope.cursor, [pack_reward(made[key]) for key in sorted(made)])
         learner.write()
     return answers
+
+
+def _find(scope: Scope, keys: set[tuple[str, str]]) -> dict[Key, Reward]:
+    """Return the rewards (tenant, reward id) in `keys` that are there or were archived."""
+    rows = scope.hot.find_rewards(scope.cursor, sorted(keys))
+    rows = [*rows, *scope.archived_rewards(keys - {(row[0], row[1]) for row in rows})]
+    return {(row[0], row[1]): reward_of(row) for row in rows}
 
 
 def _load(scope: Scope, learner: Learner, keys: list[tuple[str, str]]) -> dict[Key, list[Pending]]:

@@ -80,9 +80,18 @@ class Scope:
 
     def archived(self, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Row]:
         """Return the rows of those decisions (tenant, decision id) in `keys` that were archived."""
-        perhaps = sorted({key for key in keys if key[0] in self.heads and self.heads[key[0]].archived})
+        perhaps = self._perhaps_archived(keys)
         found = self.hot.find_archived(self.cursor, perhaps) if perhaps else []
         return {(stub[0], stub[1]): row_of_stub(stub) for stub in found}
+
+    def archived_rewards(self, keys: Iterable[tuple[str, str]]) -> list[Row]:
+        """Return the rows of those rewards (tenant, reward id) in `keys` that were archived."""
+        perhaps = self._perhaps_archived(keys)
+        return self.hot.find_archived_rewards(self.cursor, perhaps) if perhaps else []
+
+    def _perhaps_archived(self, keys: Iterable[tuple[str, str]]) -> list[Key]:
+        """Return those of `keys` whose tenants are locked and were ever archived, sorted."""
+        return sorted({key for key in keys if key[0] in self.heads and self.heads[key[0]].archived})
 
     def version(self, tenant: str, number: int) -> PolicyVersion:
         """Return a version of a locked tenant."""

@@ -46,6 +46,10 @@ class HotStatements(Protocol):
         """Return the rows of rewards by (tenant, reward id)."""
         ...
 
+    def find_archived_rewards(self, cursor: Any, keys: list[Key]) -> list[Row]:
+        """Return the rows of archived rewards by (tenant, reward id)."""
+        ...
+
     def rewards_of(self, cursor: Any, keys: list[Key]) -> list[Row]:
         """Return (tenant, decision id, value) of every reward of (tenant, decision id)."""
         ...

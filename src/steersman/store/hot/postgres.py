@@ -53,6 +53,19 @@ def _select(table: Table, columns: Sequence[str], key: Sequence[str]) -> str:
     return f"SELECT {shown} FROM {_unnest(table, key)} JOIN {table.name} t USING ({', '.join(key)})"
 
 
+def _select_rare(table: Table, columns: Sequence[str]) -> str:
+    """Select rows by their key, of a table that can be all but empty for long.
+
+    A join of it would be planned as a walk through all of it.
+    """
+    key = key_of(table)
+    same = " AND ".join(f"a.{name} = k.{name}" for name in key)
+    return (
+        f"SELECT {', '.join(f't.{name}' for name in columns)} FROM {_unnest(table, key)} "
+        f"CROSS JOIN LATERAL (SELECT * FROM {table.name} a WHERE {same} LIMIT 1) t"
+    )
+
+
 def _insert(table: Table) -> str:
     names = column_list(table)
     return f"INSERT INTO {table.name} ({', '.join(names)}) SELECT {', '.join(names)} FROM {_unnest(table, names)}"
@@ -82,12 +95,8 @@ _LOCK_TENANTS = (
     "FROM tenants WHERE tenant = ANY(%s::text[]) ORDER BY tenant FOR SHARE"
 )
 _FIND_DECISIONS = _select(tables.decisions, DECISIONS, ("tenant", "decision_id"))
-# This table can be all but empty for long, and a join of it would be planned as a walk through all of it.
-_FIND_ARCHIVED = (
-    f"SELECT {', '.join(f't.{name}' for name in ARCHIVED)} "
-    f"FROM {_unnest(tables.archived_decisions, ('tenant', 'decision_id'))} CROSS JOIN LATERAL "
-    "(SELECT * FROM archived_decisions a WHERE a.tenant = k.tenant AND a.decision_id = k.decision_id LIMIT 1) t"
-)
+_FIND_ARCHIVED = _select_rare(tables.archived_decisions, ARCHIVED)
+_FIND_ARCHIVED_REWARDS = _select_rare(tables.archived_rewards, REWARDS)
 _WHOLE_CHAINS = _select(tables.decisions, DECISIONS, _EPISODE) + " ORDER BY tenant, episode, t.step"
 # While nothing is known of the table, the planner takes the key that answers most of a condition, and keeps that plan.
 # So the step bounds both scans, and `status` is asked for in a way that the index of open decisions does not answer.
@@ -162,6 +171,10 @@ class PostgresStatements:
     def find_rewards(self, cursor: Any, keys: list[Key]) -> list[Row]:
         """Read rewards by id."""
         return _fetch(cursor, _FIND_REWARDS, keys)
+
+    def find_archived_rewards(self, cursor: Any, keys: list[Key]) -> list[Row]:
+        """Read archived rewards by id."""
+        return _fetch(cursor, _FIND_ARCHIVED_REWARDS, keys)
 
     def rewards_of(self, cursor: Any, keys: list[Key]) -> list[Row]:
         """Read the values of the rewards of decisions."""

@@ -44,6 +44,9 @@ _OPEN_CHAIN = (
     "(SELECT min(step) FROM decisions WHERE tenant = ?1 AND episode = ?2 AND status = 'open') ORDER BY step"
 )
 _FIND_REWARD = f"SELECT {', '.join(REWARDS)} FROM rewards WHERE tenant = ? AND reward_id = ?"
+_FIND_ARCHIVED_REWARD = (
+    f"SELECT {', '.join(REWARDS)} FROM archived_rewards WHERE tenant = ? AND reward_id = ?"
+)
 _REWARDS_OF = "SELECT tenant, decision_id, value FROM rewards WHERE tenant = ? AND decision_id = ?"
 _OPEN_EPISODE = (
     "INSERT INTO episodes (tenant, episode, status, steps, opened_at, touched_at) VALUES (?1, ?2, 'open', 0, ?3, ?3) "
@@ -94,6 +97,10 @@ class SQLiteStatements:
     def find_rewards(self, cursor: Any, keys: list[Key]) -> list[Row]:
         """Read rewards by id."""
         return _each(cursor, _FIND_REWARD, keys)
+
+    def find_archived_rewards(self, cursor: Any, keys: list[Key]) -> list[Row]:
+        """Read archived rewards by id."""
+        return _each(cursor, _FIND_ARCHIVED_REWARD, keys)
 
     def rewards_of(self, cursor: Any, keys: list[Key]) -> list[Row]:
         """Read the values of the rewards of decisions."""
