@@ -105,11 +105,13 @@ def _route_parts(operation: dict[str, Any]) -> list[str]:
         f"{operation.get('description') or operation['summary']}\n",
         f"Scope: `{operation['x-scope']}`.\n",
     ]
-    queries = [item for item in operation.get("parameters", ()) if item["in"] == "query"]
-    if queries:
-        parts += [f"- `{item['name']}`: {_as_sentence(item['description']).strip()}" for item in queries] + [
-            ""
-        ]
+    named = {"query": "", "header": "the header "}
+    beside = [
+        f"- {named[item['in']]}`{item['name']}`: {_as_sentence(item['description']).strip()}"
+        for item in operation.get("parameters", ())
+        if item["in"] in named
+    ]
+    parts += [*beside, ""] if beside else []
     for body in operation.get("requestBody", {}).get("content", {}).values():
         parts.append(f"```json\n{json.dumps(body['example'])}\n```\n")
     return parts

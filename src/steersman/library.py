@@ -89,15 +89,26 @@ class Steersman:
         """Close every connection."""
         self.close()
 
-    def create_tenant(self, tenant: str, declaration: TenantSpec | Mapping[str, Any]) -> Owner:
+    def create_tenant(
+        self,
+        tenant: str,
+        declaration: TenantSpec | Mapping[str, Any],
+        *,
+        operation_id: str | None = None,
+    ) -> Owner:
         """Create a tenant; see `steersman.usecases.tenants.create_tenant`."""
-        return create_tenant(self.database, tenant, declaration)
+        return create_tenant(self.database, tenant, declaration, operation_id=operation_id)
 
     def change_tenant(
-        self, tenant: str, changes: Mapping[str, Any], *, dry_run: bool = False
+        self,
+        tenant: str,
+        changes: Mapping[str, Any],
+        *,
+        dry_run: bool = False,
+        operation_id: str | None = None,
     ) -> MigrationPlan:
         """Change parts of a declaration, learning moves along; see `steersman.usecases.tenants.change_tenant`."""
-        return change_tenant(self.database, tenant, changes, dry_run=dry_run)
+        return change_tenant(self.database, tenant, changes, dry_run=dry_run, operation_id=operation_id)
 
     def show_tenant(self, tenant: str) -> Owner:
         """Return one tenant; see `steersman.usecases.tenants.show_tenant`."""
@@ -107,9 +118,9 @@ class Steersman:
         """Return every tenant, by id."""
         return list_tenants(self.database)
 
-    def retire_tenant(self, tenant: str) -> Owner:
+    def retire_tenant(self, tenant: str, *, operation_id: str | None = None) -> Owner:
         """Retire a tenant; see `steersman.usecases.tenants.retire`."""
-        return retire(self.database, tenant)
+        return retire(self.database, tenant, operation_id=operation_id)
 
     def export_tenant(self, tenant: str, path: str | os.PathLike[str]) -> Exported:
         """Write everything of a tenant to a new file; see `steersman.usecases.export.export`."""
@@ -119,13 +130,13 @@ class Steersman:
         """Write who changed what of a tenant to a new file; see `steersman.usecases.audit.export_audit`."""
         return export_audit(self.database, tenant, Path(path))
 
-    def erase_tenant(self, tenant: str) -> Erased:
+    def erase_tenant(self, tenant: str, *, operation_id: str | None = None) -> Erased:
         """Erase every row of a tenant; see `steersman.usecases.tenants.erase`."""
-        return erase(self.database, tenant)
+        return erase(self.database, tenant, operation_id=operation_id)
 
-    def apply(self, path: str | os.PathLike[str]) -> list[Applied]:
+    def apply(self, path: str | os.PathLike[str], *, operation_id: str | None = None) -> list[Applied]:
         """Create and change what a YAML or TOML file declares; see `steersman.usecases.apply.apply_file`."""
-        return apply_file(self.database, Path(path))
+        return apply_file(self.database, Path(path), operation_id=operation_id)
 
     def decide(
         self,
@@ -188,33 +199,46 @@ class Steersman:
         """Return every version, oldest first; see `steersman.usecases.versions.list_versions`."""
         return list_versions(self.database, tenant)
 
-    def freeze(self, tenant: str, name: str, *, version: int | str | None = None) -> PolicyVersion:
+    def freeze(
+        self,
+        tenant: str,
+        name: str,
+        *,
+        version: int | str | None = None,
+        operation_id: str | None = None,
+    ) -> PolicyVersion:
         """Keep a copy of a version under a name; see `steersman.usecases.versions.freeze`."""
-        return freeze(self.database, tenant, name, version=version)
+        return freeze(self.database, tenant, name, version=version, operation_id=operation_id)
 
-    def activate(self, tenant: str, version: int | str) -> PolicyVersion:
+    def activate(self, tenant: str, version: int | str, *, operation_id: str | None = None) -> PolicyVersion:
         """Make a copy of a version the active one; see `steersman.usecases.versions.activate`."""
-        return activate(self.database, tenant, version)
+        return activate(self.database, tenant, version, operation_id=operation_id)
 
-    def roll_back(self, tenant: str, *, to: int | str | None = None) -> PolicyVersion:
+    def roll_back(
+        self, tenant: str, *, to: int | str | None = None, operation_id: str | None = None
+    ) -> PolicyVersion:
         """Go back to an earlier version; see `steersman.usecases.versions.roll_back`."""
-        return roll_back(self.database, tenant, to=to)
+        return roll_back(self.database, tenant, to=to, operation_id=operation_id)
 
-    def import_table(self, tenant: str, path: str | os.PathLike[str]) -> Imported:
+    def import_table(
+        self, tenant: str, path: str | os.PathLike[str], *, operation_id: str | None = None
+    ) -> Imported:
         """Make a version of a table that was learned elsewhere; see `steersman.usecases.import_table`."""
-        return import_table(self.database, tenant, Path(path))
+        return import_table(self.database, tenant, Path(path), operation_id=operation_id)
 
-    def create_base(self, base: str, declaration: TenantSpec | Mapping[str, Any]) -> Owner:
+    def create_base(
+        self, base: str, declaration: TenantSpec | Mapping[str, Any], *, operation_id: str | None = None
+    ) -> Owner:
         """Create a base; see `steersman.usecases.bases.create_base`."""
-        return create_base(self.database, base, declaration)
+        return create_base(self.database, base, declaration, operation_id=operation_id)
 
-    def build_base(self, base: str) -> BaseBuild:
+    def build_base(self, base: str, *, operation_id: str | None = None) -> BaseBuild:
         """Merge what the contributing tenants learned; see `steersman.usecases.bases.build_base`."""
-        return build_base(self.database, base)
+        return build_base(self.database, base, operation_id=operation_id)
 
-    def refresh(self, tenant: str) -> Refresh:
+    def refresh(self, tenant: str, *, operation_id: str | None = None) -> Refresh:
         """Let a tenant borrow anew from its base; see `steersman.usecases.bases.refresh`."""
-        return refresh(self.database, tenant)
+        return refresh(self.database, tenant, operation_id=operation_id)
 
     def archive(self, tenant: str, *, older_than: float, output: str | os.PathLike[str]) -> Archived:
         """Move old decisions to Parquet files; see `steersman.usecases.archive.archive`."""
@@ -224,21 +248,28 @@ class Steersman:
         """Return the files of a tenant's archive; see `steersman.usecases.archive.list_archive`."""
         return list_archive(self.database, tenant)
 
-    def create_key(self, tenant: str | None, *, name: str, scopes: Collection[str] = SCOPES) -> IssuedKey:
+    def create_key(
+        self,
+        tenant: str | None,
+        *,
+        name: str,
+        scopes: Collection[str] = SCOPES,
+        operation_id: str | None = None,
+    ) -> IssuedKey:
         """Create a key of a tenant, or with None of an operator; see `steersman.usecases.keys.create_key`."""
-        return create_key(self.database, tenant=tenant, name=name, scopes=scopes)
+        return create_key(self.database, tenant=tenant, name=name, scopes=scopes, operation_id=operation_id)
 
     def list_keys(self, tenant: str | None) -> list[ApiKey]:
         """Return the keys of a tenant, or with None those of operators; see `steersman.usecases.keys.list_keys`."""
         return list_keys(self.database, tenant)
 
-    def revoke_key(self, key_id: str) -> ApiKey:
+    def revoke_key(self, key_id: str, *, operation_id: str | None = None) -> ApiKey:
         """Let a key open nothing from now on; see `steersman.usecases.keys.revoke_key`."""
-        return revoke_key(self.database, key_id)
+        return revoke_key(self.database, key_id, operation_id=operation_id)
 
-    def rotate_key(self, key_id: str, *, overlap: float = 0.0) -> IssuedKey:
+    def rotate_key(self, key_id: str, *, overlap: float = 0.0, operation_id: str | None = None) -> IssuedKey:
         """Create a key that takes over from another; see `steersman.usecases.keys.rotate_key`."""
-        return rotate_key(self.database, key_id, overlap=overlap)
+        return rotate_key(self.database, key_id, overlap=overlap, operation_id=operation_id)
 
     def verify(self, tenant: str | None = None) -> Verification:
         """Recompute the logbook; see `steersman.usecases.verify.verify`."""

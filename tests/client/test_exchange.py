@@ -20,8 +20,8 @@ from steersman.errors import (
 
 PATIENCE = Patience(timeout=10.0, deadline=30.0, retries=10)
 DONE = Reply(200, {}, b"done")
-REFUSED = Lost("ConnectError", arrived=False)
-BROKEN = Lost("ReadError", arrived=True)
+REFUSED = Lost("ConnectError")
+BROKEN = Lost("ReadError")
 
 
 def problem(status: int, code: str, headers: dict[str, str] | None = None, **facts: Any) -> Reply:
@@ -74,21 +74,22 @@ def waits(asked: list[Send | Wait]) -> list[float]:
 
 
 READ = Request("GET", "/v1/tenant")
-CHANGE = Request("POST", "/v1/roll-back", repeatable=False)
+CHANGE = Request("POST", "/v1/roll-back", operation_id="op-1")
 
 
 def test_an_answer_ends_it() -> None:
     assert play([DONE], READ) == ([Send(READ, 10.0, 30.0)], b"done")
 
 
+@pytest.mark.parametrize("asking", [READ, CHANGE], ids=["read", "change"])
 @pytest.mark.parametrize(
     "passing", [REFUSED, BROKEN, OVERLOADED, UNAVAILABLE, Reply(502, {}, b""), Reply(504, {}, b"")]
 )
-def test_what_passes_is_tried_again_and_the_request_stays_the_same(passing: Outcome) -> None:
-    asked, record = play([passing, passing, DONE], READ)
+def test_what_passes_is_tried_again_and_the_request_stays_the_same(passing: Outcome, asking: Request) -> None:
+    asked, record = play([passing, passing, DONE], asking)
     assert record == b"done"
     sent = [effect for effect in asked if isinstance(effect, Send)]
-    assert [(effect.request, effect.timeout) for effect in sent] == [(READ, 10.0)] * 3
+    assert [(effect.request, effect.timeout) for effect in sent] == [(asking, 10.0)] * 3
     assert [effect.left for effect in sent] == pytest.approx([30.0, 29.975, 29.925])
     assert waits(asked) == [0.025, 0.05]  # half of 50 ms, then half of 100 ms
 
@@ -108,17 +109,9 @@ def test_what_does_not_pass_is_raised_at_once(refusal: Reply, error: type[Steers
     assert len(asked) == 1
 
 
-def test_a_change_that_may_have_arrived_is_not_made_twice() -> None:
-    _, raised = play([BROKEN], CHANGE)
-    assert isinstance(raised, StoreUnavailableError)
-    assert "may have been done all the same" in str(raised)
-    assert isinstance(play([UNAVAILABLE], CHANGE)[1], StoreUnavailableError)
-    assert isinstance(play([Reply(502, {}, b"")], CHANGE)[1], StoreUnavailableError)
-
-
-@pytest.mark.parametrize("untouched", [REFUSED, OVERLOADED, LIMITED])
-def test_a_change_that_was_not_begun_is_tried_again(untouched: Outcome) -> None:
-    assert play([untouched, DONE], CHANGE)[1] == b"done"
+def test_what_asked_too_often_is_asked_again_when_it_was_told_to() -> None:
+    asked, record = play([LIMITED, DONE], CHANGE)
+    assert (record, waits(asked)) == (b"done", [2.025])  # Retry-After, and half of 50 ms
 
 
 def test_tries_are_counted() -> None:

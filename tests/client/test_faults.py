@@ -15,7 +15,7 @@ import pytest
 
 from steersman.client import AsyncClient, Client
 from steersman.domain.records import DecideRequest, Decision, Reward, RewardRequest
-from steersman.errors import StoreUnavailableError
+from steersman.errors import ConflictError, StoreUnavailableError
 from tests.client.proxy import Proxy, proxying
 from tests.support.served import Server, serving
 
@@ -55,16 +55,56 @@ def test_a_lost_answer_of_a_list_has_one_effect(server: Server, proxy: Proxy, ke
     assert sum(cell.updates for cell in server.library.show(tenant).states[0].cells) == 5
 
 
-def test_a_change_whose_answer_is_lost_is_not_made_twice(
+def test_a_change_whose_answer_is_lost_is_made_once(
     server: Server, proxy: Proxy, key: str, tenant: str
 ) -> None:
     server.library.decide(tenant, 0)
     with Client(proxy.url, key) as client:
+        proxy.losing = 2
+        plan = client.change_tenant(tenant, {"actions": ["hold", "trade", "wait"]})
         proxy.losing = 1
-        with pytest.raises(StoreUnavailableError, match="it may have been done all the same"):
-            client.change_tenant(tenant, {"actions": ["hold", "trade", "wait"]})
-    assert len(proxy.statuses) == 1
-    assert [version.number for version in server.library.list_versions(tenant)] == [1, 2]
+        restored = client.roll_back(tenant)
+        proxy.losing = 1
+        foreseen = client.change_tenant(tenant, {"actions": ["hold"]}, dry_run=True)
+    assert proxy.statuses == [200] * 7
+    assert (plan.version, plan.actions.new.shown, restored.number, restored.parent) == (2, ("wait",), 3, 1)
+    assert (foreseen.version, foreseen.actions.parked.shown) == (None, ("trade",))
+    assert [version.number for version in server.library.list_versions(tenant)] == [1, 2, 3]
+
+
+def test_a_change_that_is_given_up_names_its_id_and_can_be_asked_again(
+    server: Server, proxy: Proxy, key: str, tenant: str
+) -> None:
+    server.library.decide(tenant, 0)
+    with Client(proxy.url, key, retries=0) as client:
+        proxy.losing = 1
+        with pytest.raises(StoreUnavailableError, match="no answer after 1 try") as lost:
+            client.change_tenant(tenant, {"states": 3})
+        (note,) = lost.value.__notes__
+        named = note.removeprefix("operation id: ")
+        plan = client.change_tenant(tenant, {"states": 3}, operation_id=named)
+        assert (plan.version, plan.changed) == (2, ("states",))
+        assert server.library.change_tenant(tenant, {"states": 3}, operation_id=named) == plan
+        proxy.losing = 1
+        with pytest.raises(StoreUnavailableError) as lost:
+            client.roll_back(tenant, operation_id="mine")
+        assert getattr(lost.value, "__notes__", []) == []
+        assert client.roll_back(tenant, operation_id="mine").number == 3
+    assert [version.number for version in server.library.list_versions(tenant)] == [1, 2, 3]
+
+
+def test_a_key_whose_text_is_lost_is_named(server: Server, proxy: Proxy, tenant: str) -> None:
+    operator = server.library.create_key(None, name="ops").text
+    with Client(proxy.url, operator) as client:
+        proxy.losing = 1
+        with pytest.raises(ConflictError, match="its text is not kept") as lost:
+            client.create_key(tenant, name="shop")
+        (made,) = server.library.list_keys(tenant)
+        assert (made.name, f"the key '{made.key_id}'" in str(lost.value)) == ("shop", True)
+        proxy.losing = 1
+        with pytest.raises(ConflictError, match="its text is not kept"):
+            client.rotate_key(made.key_id)
+    assert len(server.library.list_keys(tenant)) == 2
 
 
 def test_calls_wait_for_a_server_that_restarts(tmp_path: Path) -> None:

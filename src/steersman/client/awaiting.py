@@ -12,7 +12,7 @@ import httpx
 
 from steersman.client import verbs
 from steersman.client.exchange import LATE, Call, Outcome, Send
-from steersman.client.transport import Connected, lost, reply_of
+from steersman.client.transport import Connected, headers_of, lost, reply_of
 from steersman.domain.episode import EpisodeVerbs
 from steersman.domain.records import ClosedEpisode, Decision, Reward
 
@@ -112,6 +112,7 @@ class AsyncClient(Connected[httpx.AsyncClient]):
                     request.path,
                     params=request.query,
                     content=request.body,
+                    headers=headers_of(request),
                     timeout=effect.timeout,
                 )
                 return reply_of(response, response.content)

@@ -12,7 +12,7 @@ import httpx
 
 from steersman.client import verbs
 from steersman.client.exchange import LATE, Call, Outcome, Send
-from steersman.client.transport import Connected, lost, reply_of
+from steersman.client.transport import Connected, headers_of, lost, reply_of
 from steersman.domain.episode import OpenEpisode
 
 __all__ = ["Client"]
@@ -81,6 +81,7 @@ class Client(Connected[httpx.Client]):
                 request.path,
                 params=request.query,
                 content=request.body,
+                headers=headers_of(request),
                 timeout=effect.timeout,
             ) as response:
                 # The timeout holds for each part of an answer, however many there are.

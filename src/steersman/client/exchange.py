@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from typing import TypeAlias, TypeVar
 
 from steersman.client.problems import error_of
-from steersman.errors import InvalidInputError, OverloadedError, SteersmanError, StoreUnavailableError
+from steersman.errors import InvalidInputError, SteersmanError, StoreUnavailableError
 
 __all__ = [
     "LATE",
@@ -54,13 +54,13 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request; whatever ids it needs are in it, so that each try is the same."""
+    """A request; whatever ids it needs are in it, so that each try is the same and does no more than the first."""
 
     method: str
     path: str  # percent-encoded, from the root of the service
     query: Mapping[str, str | int] | None = None
     body: bytes | None = None  # JSON
-    repeatable: bool = True  # whether it does no more when it arrives twice
+    operation_id: str | None = None  # of a change whose path and body hold no id of the call
     lengthy: bool = False  # whether its answer may take as long as the deadline allows
 
 
@@ -91,10 +91,9 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """No answer."""
+    """No answer; the request may have arrived or not."""
 
     reason: str
-    arrived: bool  # whether the request may have reached the service
 
 
 Effect: TypeAlias = Send | Wait
@@ -103,7 +102,7 @@ Effect: TypeAlias = Send | Wait
 Outcome: TypeAlias = Reply | Lost | None
 """What a caller answers: a reply or its absence to Send, None to Wait."""
 
-LATE = Lost("the answer was not complete at the deadline", arrived=True)
+LATE = Lost("the answer was not complete at the deadline")
 """There is no answer, since it did not end in time."""
 
 Call: TypeAlias = Generator[Request, bytes, _T]
@@ -149,12 +148,10 @@ def _answered(
         if isinstance(outcome, Reply) and 200 <= outcome.status < 300:
             return outcome.body
         assert outcome is not None  # noqa: S101  (Send is answered)
-        error = (
-            _lost(request, outcome, number + 1, url) if isinstance(outcome, Lost) else error_of(outcome, url)
-        )
+        passing = isinstance(outcome, Lost) or outcome.status in _PASSING
         seconds = pause(number, outcome, draw())
-        if number >= patience.retries or not _may_repeat(request, outcome, error) or clock() + seconds >= end:
-            raise error
+        if not passing or number >= patience.retries or clock() + seconds >= end:
+            raise _lost(outcome, number + 1, url) if isinstance(outcome, Lost) else error_of(outcome, url)
         yield Wait(seconds)
         number += 1
 
@@ -181,20 +178,6 @@ def _asked_pause(headers: Mapping[str, str]) -> float:
         return 0.0
 
 
-def _may_repeat(request: Request, outcome: Reply | Lost, error: Exception) -> bool:
-    if isinstance(outcome, Lost):
-        return request.repeatable or not outcome.arrived
-    if outcome.status not in _PASSING:
-        return False
-    return request.repeatable or outcome.status == 429 or isinstance(error, OverloadedError)
-
-
-def _lost(request: Request, outcome: Lost, made: int, url: str) -> StoreUnavailableError:
+def _lost(outcome: Lost, made: int, url: str) -> StoreUnavailableError:
     tried = "1 try" if made == 1 else f"{made} tries"
-    if outcome.arrived and not request.repeatable:
-        return StoreUnavailableError(
-            f"no answer after {tried}: {outcome.reason}",
-            where=url,
-            hint="it may have been done all the same; look before you call again",
-        )
     return StoreUnavailableError(f"no answer after {tried}: {outcome.reason}", where=url)

@@ -13,16 +13,15 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from steersman.client.exchange import Call, Effect, Lost, Outcome, Patience, Reply, tries
+from steersman.client.exchange import Call, Effect, Lost, Outcome, Patience, Reply, Request, tries
 from steersman.errors import InvalidInputError
 
-__all__ = ["Connected", "lost", "reply_of"]
+__all__ = ["Connected", "headers_of", "lost", "reply_of"]
 
 _H = TypeVar("_H")
 _T = TypeVar("_T")
 
 _KEPT = 30.0  # seconds that a connection without requests is kept; a service keeps them for longer
-_NEVER_ARRIVED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
 class Connected(ABC, Generic[_H]):
@@ -78,15 +77,19 @@ class Connected(ABC, Generic[_H]):
                 self._process = os.getpid()
 
 
+def headers_of(request: Request) -> dict[str, str]:
+    """Return the headers of a request that are not those of all."""
+    return {} if request.operation_id is None else {"idempotency-key": request.operation_id}
+
+
 def reply_of(response: httpx.Response, body: bytes) -> Reply:
     """Return an answer, of which `body` was read, as the exchange takes it."""
     return Reply(response.status_code, dict(response.headers), body)
 
 
 def lost(error: httpx.RequestError) -> Lost:
-    """Return what an error of the HTTP library says: there is no answer, and whether the request can have arrived."""
-    reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return Lost(reason, arrived=not isinstance(error, _NEVER_ARRIVED))
+    """Return what an error of the HTTP library says: there is no answer."""
+    return Lost(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
 
 
 def _check_target(url: str, key: str, connections: int) -> str:

@@ -17,6 +17,7 @@ from steersman.client.wire import (
     decide_body,
     declaration_body,
     encode,
+    new_id,
     owner_of,
     read,
     reward_body,
@@ -39,6 +40,7 @@ from steersman.domain.answers import (
     Verification,
 )
 from steersman.domain.identifiers import check_name
+from steersman.domain.operation_ids import check_operation_id
 from steersman.domain.records import (
     ClosedEpisode,
     CloseRequest,
@@ -167,12 +169,12 @@ def void(tenant: str, decision_id: str) -> Call[Decision]:
     """Take back a decision that was never acted upon, and return it."""
     path = f"/v1/decisions/{segment(decision_id, what='decision_id')}/void"
     # What a service answers to a repeated call is the same for ever, so that it leaves out what changes.
-    return replace(_read_decision((yield _change(path, tenant, repeatable=True))), status="void")
+    return replace(_read_decision((yield _post(path, tenant))), status="void")
 
 
 def expire(tenant: str) -> Call[Expired]:
     """Settle what has waited too long for its reward."""
-    return read(Expired)((yield _change("/v1/expire", tenant, repeatable=True, lengthy=True)))
+    return read(Expired)((yield _post("/v1/expire", tenant, lengthy=True)))
 
 
 def explain(tenant: str, decision_id: str) -> Call[Explanation]:
@@ -193,35 +195,42 @@ def list_versions(tenant: str) -> Call[list[PolicyVersion]]:
     return (yield from every_page(partial(_look, "/v1/versions", tenant), version_of))
 
 
-def freeze(tenant: str, name: str, *, version: int | str | None = None) -> Call[PolicyVersion]:
+def freeze(
+    tenant: str, name: str, *, version: int | str | None = None, operation_id: str | None = None
+) -> Call[PolicyVersion]:
     """Keep a copy of a version (default: the active one) under a name."""
     if version is None:
         version = (yield from show_tenant(tenant)).active_version
         if version is None:
             raise NotFoundError(f"tenant {tenant!r} has no version yet: nothing was decided")
     path = f"/v1/versions/{segment(str(version), what='version')}/freeze"
-    return version_of((yield _change(path, tenant, body={"name": name}, lengthy=True)))
+    request = _post(path, tenant, body={"name": name}, lengthy=True)
+    return version_of((yield from _once(request, operation_id)))
 
 
-def activate(tenant: str, version: int | str) -> Call[PolicyVersion]:
+def activate(tenant: str, version: int | str, *, operation_id: str | None = None) -> Call[PolicyVersion]:
     """Make a copy of a version the active one."""
     path = f"/v1/versions/{segment(str(version), what='version')}/activate"
-    return version_of((yield _change(path, tenant, lengthy=True)))
+    return version_of((yield from _once(_post(path, tenant, lengthy=True), operation_id)))
 
 
-def roll_back(tenant: str, *, to: int | str | None = None) -> Call[PolicyVersion]:
+def roll_back(
+    tenant: str, *, to: int | str | None = None, operation_id: str | None = None
+) -> Call[PolicyVersion]:
     """Go back to the parent of the active version, or to another ancestor."""
-    return version_of((yield _change("/v1/roll-back", tenant, body={"to": to}, lengthy=True)))
+    request = _post("/v1/roll-back", tenant, body={"to": to}, lengthy=True)
+    return version_of((yield from _once(request, operation_id)))
 
 
-def refresh(tenant: str) -> Call[Refresh]:
+def refresh(tenant: str, *, operation_id: str | None = None) -> Call[Refresh]:
     """Let a tenant borrow anew from its base."""
-    return read(Refresh)((yield _change("/v1/refresh", tenant, lengthy=True)))
+    request = _post("/v1/refresh", tenant, lengthy=True)
+    return read(Refresh)((yield from _once(request, operation_id)))
 
 
 def verify(tenant: str | None = None) -> Call[Verification]:
     """Recompute the logbook of one tenant (default: the key's own)."""
-    return read(Verification)((yield _change("/v1/verify", tenant, repeatable=True, lengthy=True)))
+    return read(Verification)((yield _post("/v1/verify", tenant, lengthy=True)))
 
 
 def doctor(tenant: str | None = None) -> Call[Checkup]:
@@ -234,17 +243,27 @@ def show_tenant(tenant: str) -> Call[Owner]:
     return owner_of((yield _look("/v1/tenant", tenant)))
 
 
-def change_tenant(tenant: str, changes: Mapping[str, Any], *, dry_run: bool = False) -> Call[MigrationPlan]:
+def change_tenant(
+    tenant: str,
+    changes: Mapping[str, Any],
+    *,
+    dry_run: bool = False,
+    operation_id: str | None = None,
+) -> Call[MigrationPlan]:
     """Change parts of a declaration, learning moves along."""
     query = _about(tenant) | {"dry_run": "true" if dry_run else "false"}
-    request = Request("PATCH", "/v1/tenant", query, encode(changes), repeatable=dry_run, lengthy=True)
-    return read(MigrationPlan)((yield request))
+    request = Request("PATCH", "/v1/tenant", query, encode(changes), lengthy=True)
+    if dry_run and operation_id is None:
+        return read(MigrationPlan)((yield request))
+    return read(MigrationPlan)((yield from _once(request, operation_id)))
 
 
-def create_tenant(tenant: str, declaration: TenantSpec | Mapping[str, Any]) -> Call[Owner]:
+def create_tenant(
+    tenant: str, declaration: TenantSpec | Mapping[str, Any], *, operation_id: str | None = None
+) -> Call[Owner]:
     """Create a tenant; an operator's key is needed."""
     body = {"tenant": tenant, "declaration": declaration_body(declaration)}
-    return owner_of((yield _change("/v1/tenants", body=body)))
+    return owner_of((yield from _once(_post("/v1/tenants", body=body), operation_id)))
 
 
 def list_tenants() -> Call[list[Owner]]:
@@ -252,36 +271,49 @@ def list_tenants() -> Call[list[Owner]]:
     return (yield from every_page(partial(_look, "/v1/tenants"), owner_of))
 
 
-def retire_tenant(tenant: str) -> Call[Owner]:
+def retire_tenant(tenant: str, *, operation_id: str | None = None) -> Call[Owner]:
     """Retire a tenant; an operator's key is needed."""
     path = f"/v1/tenants/{segment(tenant, what='tenant')}/retire"
-    return owner_of((yield _change(path, repeatable=True)))
+    return owner_of((yield from _once(_post(path), operation_id)))
 
 
-def erase_tenant(tenant: str) -> Call[Erased]:
+def erase_tenant(tenant: str, *, operation_id: str | None = None) -> Call[Erased]:
     """Erase every row of a tenant; an operator's key is needed."""
     path = f"/v1/tenants/{segment(tenant, what='tenant')}"
-    return read(Erased)((yield Request("DELETE", path, repeatable=False, lengthy=True)))
+    return read(Erased)((yield from _once(Request("DELETE", path, lengthy=True), operation_id)))
 
 
-def create_base(base: str, declaration: TenantSpec | Mapping[str, Any]) -> Call[Owner]:
+def create_base(
+    base: str, declaration: TenantSpec | Mapping[str, Any], *, operation_id: str | None = None
+) -> Call[Owner]:
     """Create a base; an operator's key is needed."""
     body = {"base": base, "declaration": declaration_body(declaration)}
-    return owner_of((yield _change("/v1/bases", body=body)))
+    return owner_of((yield from _once(_post("/v1/bases", body=body), operation_id)))
 
 
-def build_base(base: str) -> Call[BaseBuild]:
+def build_base(base: str, *, operation_id: str | None = None) -> Call[BaseBuild]:
     """Merge what the contributing tenants learned; an operator's key is needed."""
     path = f"/v1/bases/{segment(base, what='base')}/build"
-    return read(BaseBuild)((yield _change(path, lengthy=True)))
+    return read(BaseBuild)((yield from _once(_post(path, lengthy=True), operation_id)))
 
 
-def create_key(tenant: str | None, *, name: str, scopes: Collection[str] = _SCOPES) -> Call[IssuedKey]:
-    """Create a key of a tenant, or with None of an operator; an operator's key is needed."""
+def create_key(
+    tenant: str | None,
+    *,
+    name: str,
+    scopes: Collection[str] = _SCOPES,
+    operation_id: str | None = None,
+) -> Call[IssuedKey]:
+    """Create a key of a tenant, or with None of an operator; an operator's key is needed.
+
+    Its text is in the first answer alone. Where that is lost on the way, ConflictError names the key that was made.
+    """
     if tenant is None:
-        return read(IssuedKey)((yield _change("/v1/operator-keys", body={"name": name})))
-    path = f"/v1/tenants/{segment(tenant, what='tenant')}/keys"
-    return read(IssuedKey)((yield _change(path, body={"name": name, "scopes": list(scopes)})))
+        request = _post("/v1/operator-keys", body={"name": name})
+    else:
+        path = f"/v1/tenants/{segment(tenant, what='tenant')}/keys"
+        request = _post(path, body={"name": name, "scopes": list(scopes)})
+    return read(IssuedKey)((yield from _once(request, operation_id)))
 
 
 def list_keys(tenant: str | None) -> Call[list[ApiKey]]:
@@ -290,15 +322,27 @@ def list_keys(tenant: str | None) -> Call[list[ApiKey]]:
     return (yield from every_page(partial(_look, path), _read_key))
 
 
-def revoke_key(key_id: str) -> Call[ApiKey]:
+def revoke_key(key_id: str, *, operation_id: str | None = None) -> Call[ApiKey]:
     """Let a key open nothing from now on; an operator's key is needed."""
-    return _read_key((yield Request("DELETE", f"/v1/keys/{segment(key_id, what='key')}")))
+    request = Request("DELETE", f"/v1/keys/{segment(key_id, what='key')}")
+    return _read_key((yield from _once(request, operation_id)))
 
 
-def rotate_key(key_id: str, *, overlap: float = 0.0) -> Call[IssuedKey]:
-    """Create a key that takes over from another; an operator's key is needed."""
+def rotate_key(key_id: str, *, overlap: float = 0.0, operation_id: str | None = None) -> Call[IssuedKey]:
+    """Create a key that takes over from another; an operator's key is needed. Of its text, see `create_key`."""
     path = f"/v1/keys/{segment(key_id, what='key')}/rotate"
-    return read(IssuedKey)((yield _change(path, body={"overlap": overlap})))
+    return read(IssuedKey)((yield from _once(_post(path, body={"overlap": overlap}), operation_id)))
+
+
+def _once(request: Request, operation_id: str | None) -> Call[bytes]:
+    """Make a request that changes something, under the id that was given or one that is named where it is needed."""
+    named = new_id() if operation_id is None else check_operation_id(operation_id)
+    try:
+        return (yield replace(request, operation_id=named))
+    except StoreError as error:
+        if operation_id is None:
+            error.add_note(f"operation id: {named}")
+        raise
 
 
 def _look(
@@ -308,15 +352,14 @@ def _look(
     return Request("GET", path, _about(tenant) | stated, lengthy=lengthy)
 
 
-def _change(
+def _post(
     path: str,
     tenant: str | None = None,
     *,
     body: Mapping[str, Any] | None = None,
-    repeatable: bool = False,
     lengthy: bool = False,
 ) -> Request:
-    return Request("POST", path, _about(tenant), encode(body or {}), repeatable=repeatable, lengthy=lengthy)
+    return Request("POST", path, _about(tenant), encode(body or {}), lengthy=lengthy)
 
 
 def _about(tenant: str | None) -> dict[str, str | int]:

@@ -25,6 +25,7 @@ __all__ = [
     "decide_body",
     "declaration_body",
     "encode",
+    "new_id",
     "owner_of",
     "read",
     "read_items",
@@ -71,11 +72,14 @@ def _plain(value: object) -> Any:
     raise TypeError(f"got {type(value).__name__}")
 
 
+def new_id() -> str:
+    """Return an id that nobody else has: a UUID of version 7."""
+    return str(uuid_utils.uuid7())
+
+
 def with_id(request: DecideRequest) -> DecideRequest:
     """Return a request that has an id: the same, or one with a new id."""
-    return (
-        request if request.decision_id is not None else replace(request, decision_id=str(uuid_utils.uuid7()))
-    )
+    return request if request.decision_id is not None else replace(request, decision_id=new_id())
 
 
 def decide_body(request: DecideRequest) -> bytes:

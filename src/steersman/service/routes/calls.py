@@ -10,12 +10,13 @@ from typing import Annotated, TypeVar
 from urllib.parse import quote
 
 import msgspec
-from fastapi import Query, Request, Response
+from fastapi import Depends, Header, Query, Request, Response
 from pydantic import BeforeValidator
 from starlette.convertors import Convertor, register_url_convertor
 
 from steersman.console.plain import plain
 from steersman.domain.identifiers import check_name
+from steersman.domain.operation_ids import OPERATION_ID
 from steersman.errors import InvalidInputError
 from steersman.service.exchange import Exchange, read_json
 from steersman.service.hot import id_of_path
@@ -28,6 +29,7 @@ __all__ = [
     "After",
     "Call",
     "Limit",
+    "OperationId",
     "allowed",
     "answer",
     "audit_page",
@@ -127,6 +129,27 @@ def allowed(scope: str) -> Callable[..., Awaitable[Call]]:
         return Call(exchange, exchange.tenant)
 
     return call
+
+
+async def _operation_id(
+    request: Request,
+    key: Annotated[
+        str | None,
+        Header(
+            alias="Idempotency-Key",
+            pattern=f"^{OPERATION_ID}$",
+            description="An id of the call: made again under it, it changes nothing more and is answered as before.",
+        ),
+    ] = None,
+) -> str | None:
+    # Several are none, whichever comes first, since whoever stands before us may have read another.
+    if len(request.headers.getlist("idempotency-key")) > 1:
+        raise InvalidInputError("Idempotency-Key: expected one, got several")
+    return key
+
+
+OperationId = Annotated[str | None, Depends(_operation_id)]
+"""The id of a change, for routes that change something and whose path and body hold no id of the call."""
 
 
 async def operators(request: Request) -> Call:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Query, Response
 from steersman.domain.answers import Expired, MigrationPlan, Refresh
 from steersman.domain.records import PolicyVersion
 from steersman.service.routes.bodies import FreezeBody, NoBody, RollBackBody
-from steersman.service.routes.calls import Call, allowed, answer, body_of, version_of
+from steersman.service.routes.calls import Call, OperationId, allowed, answer, body_of, version_of
 from steersman.service.routes.operations import operation, reference, request_body
 from steersman.service.wire import encode_decision
 from steersman.usecases.bases import refresh
@@ -62,19 +62,32 @@ def post_expire(call: _Rewarding, _: _Nothing) -> Response:
     ),
 )
 def post_freeze(
-    call: _Managing, version: str, body: Annotated[FreezeBody, Depends(body_of(FreezeBody))]
+    call: _Managing,
+    version: str,
+    operation_id: OperationId,
+    body: Annotated[FreezeBody, Depends(body_of(FreezeBody))],
 ) -> Response:
     """Keep a copy of a version under a name; it never changes."""
-    made = freeze(call.database, call.tenant, body.name, version=version_of(version), actor=call.actor)
+    made = freeze(
+        call.database,
+        call.tenant,
+        body.name,
+        version=version_of(version),
+        operation_id=operation_id,
+        actor=call.actor,
+    )
     return answer(made)
 
 
 @router.post(
     "/v1/versions/{version:id}/activate", **operation(reference(PolicyVersion), scope="manage", body=_NOTHING)
 )
-def post_activate(call: _Managing, version: str, _: _Nothing) -> Response:
+def post_activate(call: _Managing, version: str, operation_id: OperationId, _: _Nothing) -> Response:
     """Make a copy of a version the active one, and return it."""
-    return answer(activate(call.database, call.tenant, version_of(version), actor=call.actor))
+    made = activate(
+        call.database, call.tenant, version_of(version), operation_id=operation_id, actor=call.actor
+    )
+    return answer(made)
 
 
 @router.post(
@@ -86,10 +99,13 @@ def post_activate(call: _Managing, version: str, _: _Nothing) -> Response:
     ),
 )
 def post_roll_back(
-    call: _Managing, body: Annotated[RollBackBody, Depends(body_of(RollBackBody))]
+    call: _Managing,
+    operation_id: OperationId,
+    body: Annotated[RollBackBody, Depends(body_of(RollBackBody))],
 ) -> Response:
     """Make a copy of the parent of the active version, or of another ancestor, the active one."""
-    return answer(roll_back(call.database, call.tenant, to=body.to, actor=call.actor))
+    made = roll_back(call.database, call.tenant, to=body.to, operation_id=operation_id, actor=call.actor)
+    return answer(made)
 
 
 @router.patch(
@@ -102,15 +118,19 @@ def post_roll_back(
 )
 def patch_tenant(
     call: _Managing,
+    operation_id: OperationId,
     body: Annotated[dict[str, Any], Depends(body_of(dict[str, Any]))],
     *,
     dry_run: Annotated[bool, Query(description="Only say what would be kept, moved, new, parked.")] = False,
 ) -> Response:
-    """Change parts of what the tenant declares; learning moves along."""
-    return answer(change_tenant(call.database, call.tenant, body, dry_run=dry_run, actor=call.actor))
+    """Change parts of what the tenant declares; learning moves along. A dry run takes no Idempotency-Key."""
+    plan = change_tenant(
+        call.database, call.tenant, body, dry_run=dry_run, operation_id=operation_id, actor=call.actor
+    )
+    return answer(plan)
 
 
 @router.post("/v1/refresh", **operation(reference(Refresh), scope="manage", body=_NOTHING))
-def post_refresh(call: _Managing, _: _Nothing) -> Response:
+def post_refresh(call: _Managing, operation_id: OperationId, _: _Nothing) -> Response:
     """Borrow anew what the tenant's base holds now, for cells that nothing was learned in."""
-    return answer(refresh(call.database, call.tenant, actor=call.actor))
+    return answer(refresh(call.database, call.tenant, operation_id=operation_id, actor=call.actor))

@@ -16,7 +16,17 @@ from steersman.service.routes.bodies import (
     RotateBody,
     TenantBody,
 )
-from steersman.service.routes.calls import After, Call, Limit, answer, audit_page, body_of, listed, operators
+from steersman.service.routes.calls import (
+    After,
+    Call,
+    Limit,
+    OperationId,
+    answer,
+    audit_page,
+    body_of,
+    listed,
+    operators,
+)
 from steersman.service.routes.operations import list_of, operation, reference, request_body
 from steersman.store.audit import AuditLine
 from steersman.usecases.bases import build_base, create_base, list_bases
@@ -78,9 +88,15 @@ def get_tenants(call: _Operating) -> Response:
         body=request_body(reference(TenantBody), {"tenant": "acme", "declaration": _DECLARATION}),
     ),
 )
-def post_tenant(call: _Operating, body: Annotated[TenantBody, Depends(body_of(TenantBody))]) -> Response:
+def post_tenant(
+    call: _Operating,
+    operation_id: OperationId,
+    body: Annotated[TenantBody, Depends(body_of(TenantBody))],
+) -> Response:
     """Create a tenant."""
-    made = create_tenant(call.all_tenants, body.tenant, body.declaration, actor=call.actor)
+    made = create_tenant(
+        call.all_tenants, body.tenant, body.declaration, operation_id=operation_id, actor=call.actor
+    )
     return answer(made, status=201)
 
 
@@ -99,25 +115,29 @@ def get_one_tenant(call: _Operating, tenant: str) -> Response:
 def patch_one_tenant(
     call: _Operating,
     tenant: str,
+    operation_id: OperationId,
     body: Annotated[dict[str, Any], Depends(body_of(dict[str, Any]))],
     *,
     dry_run: Annotated[bool, Query(description="Only say what would be kept, moved, new, parked.")] = False,
 ) -> Response:
-    """Change parts of what a tenant declares; learning moves along."""
-    return answer(change_tenant(call.all_tenants, tenant, body, dry_run=dry_run, actor=call.actor))
+    """Change parts of what a tenant declares; learning moves along. A dry run takes no Idempotency-Key."""
+    plan = change_tenant(
+        call.all_tenants, tenant, body, dry_run=dry_run, operation_id=operation_id, actor=call.actor
+    )
+    return answer(plan)
 
 
 @router.delete("/v1/tenants/{tenant:id}", **operation(reference(Erased), scope=_OWN))
-def delete_tenant(call: _Operating, tenant: str) -> Response:
+def delete_tenant(call: _Operating, tenant: str, operation_id: OperationId) -> Response:
     """Erase every row of a tenant; a line of its audit trail stays and counts what there was."""
     with call.ending_keys():
-        return answer(erase(call.all_tenants, tenant, actor=call.actor))
+        return answer(erase(call.all_tenants, tenant, operation_id=operation_id, actor=call.actor))
 
 
 @router.post("/v1/tenants/{tenant:id}/retire", **operation(reference(Owner), scope=_OWN, body=_NOTHING))
-def post_retire(call: _Operating, tenant: str, _: _Nothing) -> Response:
+def post_retire(call: _Operating, tenant: str, operation_id: OperationId, _: _Nothing) -> Response:
     """Retire a tenant, which refuses decides and changes from then on."""
-    return answer(retire(call.all_tenants, tenant, actor=call.actor))
+    return answer(retire(call.all_tenants, tenant, operation_id=operation_id, actor=call.actor))
 
 
 @router.get("/v1/tenants/{tenant:id}/keys", **operation(list_of(ApiKey), scope=_OWN))
@@ -135,13 +155,19 @@ def get_keys(call: _Operating, tenant: str) -> Response:
         body=request_body(reference(KeyBody), {"name": "shop", "scopes": ["decide", "reward"]}),
     ),
 )
-def post_key(call: _Operating, tenant: str, body: Annotated[KeyBody, Depends(body_of(KeyBody))]) -> Response:
-    """Create a key of a tenant; its text is shown this once."""
+def post_key(
+    call: _Operating,
+    tenant: str,
+    operation_id: OperationId,
+    body: Annotated[KeyBody, Depends(body_of(KeyBody))],
+) -> Response:
+    """Create a key of a tenant; its text is shown this once. Again, it is answered with 409."""
     made = create_key(
         call.all_tenants,
         tenant=check_name(tenant, what="tenant"),
         name=body.name,
         scopes=body.scopes,
+        operation_id=operation_id,
         actor=call.actor,
     )
     return answer(made, status=201, headers=_SECRET)
@@ -163,10 +189,14 @@ def get_operator_keys(call: _Operating) -> Response:
     ),
 )
 def post_operator_key(
-    call: _Operating, body: Annotated[OperatorKeyBody, Depends(body_of(OperatorKeyBody))]
+    call: _Operating,
+    operation_id: OperationId,
+    body: Annotated[OperatorKeyBody, Depends(body_of(OperatorKeyBody))],
 ) -> Response:
-    """Create a key of an operator; its text is shown this once."""
-    made = create_key(call.all_tenants, tenant=None, name=body.name, actor=call.actor)
+    """Create a key of an operator; its text is shown this once. Again, it is answered with 409."""
+    made = create_key(
+        call.all_tenants, tenant=None, name=body.name, operation_id=operation_id, actor=call.actor
+    )
     return answer(made, status=201, headers=_SECRET)
 
 
@@ -180,19 +210,31 @@ def post_operator_key(
     ),
 )
 def post_rotate(
-    call: _Operating, key_id: str, body: Annotated[RotateBody, Depends(body_of(RotateBody))]
+    call: _Operating,
+    key_id: str,
+    operation_id: OperationId,
+    body: Annotated[RotateBody, Depends(body_of(RotateBody))],
 ) -> Response:
-    """Create a key like this one, which goes on beside it for as long as `overlap` says."""
+    """Create a key like this one, which goes on beside it for as long as `overlap` says.
+
+    Its text is shown this once. Again, it is answered with 409.
+    """
     with call.ending_keys():
-        made = rotate_key(call.all_tenants, key_id, overlap=body.overlap, actor=call.actor)
+        made = rotate_key(
+            call.all_tenants,
+            key_id,
+            overlap=body.overlap,
+            operation_id=operation_id,
+            actor=call.actor,
+        )
     return answer(made, status=201, headers=_SECRET)
 
 
 @router.delete("/v1/keys/{key_id:id}", **operation(reference(ApiKey), scope=_OWN))
-def delete_key(call: _Operating, key_id: str) -> Response:
+def delete_key(call: _Operating, key_id: str, operation_id: OperationId) -> Response:
     """Let a key open nothing from now on."""
     with call.ending_keys():
-        return answer(revoke_key(call.all_tenants, key_id, actor=call.actor))
+        return answer(revoke_key(call.all_tenants, key_id, operation_id=operation_id, actor=call.actor))
 
 
 @router.get("/v1/bases", **operation(list_of(Owner), scope=_OWN))
@@ -210,15 +252,22 @@ def get_bases(call: _Operating) -> Response:
         body=request_body(reference(BaseBody), {"base": "everyone", "declaration": _DECLARATION}),
     ),
 )
-def post_base(call: _Operating, body: Annotated[BaseBody, Depends(body_of(BaseBody))]) -> Response:
+def post_base(
+    call: _Operating,
+    operation_id: OperationId,
+    body: Annotated[BaseBody, Depends(body_of(BaseBody))],
+) -> Response:
     """Create a base; it holds nothing until it is built."""
-    return answer(create_base(call.all_tenants, body.base, body.declaration, actor=call.actor), status=201)
+    made = create_base(
+        call.all_tenants, body.base, body.declaration, operation_id=operation_id, actor=call.actor
+    )
+    return answer(made, status=201)
 
 
 @router.post("/v1/bases/{base:id}/build", **operation(reference(BaseBuild), scope=_OWN, body=_NOTHING))
-def post_build(call: _Operating, base: str, _: _Nothing) -> Response:
+def post_build(call: _Operating, base: str, operation_id: OperationId, _: _Nothing) -> Response:
     """Merge what contributing tenants learned into a new version of the base."""
-    return answer(build_base(call.all_tenants, base, actor=call.actor))
+    return answer(build_base(call.all_tenants, base, operation_id=operation_id, actor=call.actor))
 
 
 @router.get("/v1/bases/{base:id}/audit", **operation(list_of(AuditLine), scope=_OWN))
