@@ -1,0 +1,284 @@
+"""Changes under an id: made once, answered as the first time, whatever has come of it since."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from steersman.domain.answers import IssuedKey
+from steersman.domain.settings import TenantSpec
+from steersman.errors import (
+    ConflictError,
+    IdReusedError,
+    InvalidInputError,
+    InvalidSpecError,
+    NotFoundError,
+)
+from steersman.library import Steersman
+from steersman.store.operations import name_operation
+from steersman.usecases.bases import change_base
+from steersman.usecases.keys import find_key
+from steersman.usecases.migrate import migrate
+from steersman.usecases.tenants import audit_trail
+from tests.support.changes import CHANGES, KEYS, Scene
+from tests.support.company import Company
+from tests.usecases.test_lost_commits import LosingCommits
+
+READING = {
+    "doctor",
+    "explain",
+    "export_audit",
+    "export_tenant",
+    "list_archive",
+    "list_keys",
+    "list_tenants",
+    "list_versions",
+    "show",
+    "show_tenant",
+    "verify",
+}
+WITH_IDS = {
+    "close_episode",
+    "close_many",
+    "decide",
+    "decide_many",
+    "episode",
+    "reward",
+    "reward_many",
+    "void",
+}
+SETTLING = {"archive", "expire"}
+"""What does whatever is left to do, so that a second call does no more than is due."""
+
+
+LINES = {"apply": 2, "rotate_key": 2}
+"""How many lines of the audit trail a change writes, where it is not one."""
+
+
+def lines_between(before: dict[str, list[Any]], after: dict[str, list[Any]]) -> int:
+    """How many lines the audit trail has that it did not have."""
+    return len({*after["audit"]} - {*before["audit"]})
+
+
+@pytest.fixture
+def scene(shared_library: Steersman, tmp_path: Path) -> Scene:
+    return Scene.found(shared_library, tmp_path)
+
+
+def test_every_verb_of_the_library_is_one_or_the_other() -> None:
+    verbs = {name for name in vars(Steersman) if not name.startswith("_")} - {"open", "close"}
+    assert verbs == {*CHANGES} | READING | WITH_IDS | SETTLING
+    taking = {
+        name for name in verbs if "operation_id" in inspect.signature(getattr(Steersman, name)).parameters
+    }
+    assert taking == {*CHANGES}
+
+
+@pytest.mark.parametrize("verb", sorted({*CHANGES} - {*KEYS}))
+def test_a_change_is_made_once_and_answered_as_before(scene: Scene, verb: str) -> None:
+    library, call, named = scene.library, scene.call(verb), scene.operation_id
+    before = scene.rows()
+    first = call.on(library, named)
+    made = scene.rows()
+    assert lines_between(before, made) == LINES.get(verb, 1)
+    assert call.on(library, named) == first
+    with pytest.raises(IdReusedError) as raised:
+        scene.other(verb).on(library, named)
+    shown = {raised.value.stored_fingerprint, raised.value.given_fingerprint}
+    assert len(shown) == 2
+    assert shown <= set(str(raised.value).split())
+    assert scene.rows() == made
+    # It is the first answer still when the tenant has become another.
+    if verb not in {"erase_tenant", "retire_tenant"}:
+        library.change_tenant(scene.name, {"states": 7, "actions": ["trade"]})
+    if verb != "erase_tenant":
+        library.retire_tenant(scene.name)
+    later = scene.rows()
+    assert call.on(library, named) == first
+    assert scene.rows() == later
+
+
+@pytest.mark.parametrize("verb", KEYS)
+def test_a_key_is_made_once_and_its_text_shown_once(scene: Scene, verb: str) -> None:
+    call = scene.call(verb)
+    issued: IssuedKey = call.on(scene.library, scene.operation_id)
+    made = scene.rows()
+    assert len(made["api_keys"]) == 2
+    with pytest.raises(ConflictError, match="its text is not kept") as raised:
+        call.on(scene.library, scene.operation_id)
+    assert type(raised.value) is ConflictError
+    assert f"the key {issued.key.key_id!r}" in str(raised.value)
+    assert f"steersman keys revoke {issued.key.key_id}" in (raised.value.hint or "")
+    with pytest.raises(IdReusedError):
+        scene.other(verb).on(scene.library, scene.operation_id)
+    assert scene.rows() == made
+    assert find_key(scene.library.database, issued.text) == issued.key
+    assert issued.text.split("_", 2)[2] not in str(made)
+
+
+def test_operators_have_ids_of_their_own(store_url: str) -> None:
+    with Steersman.open(store_url) as library:
+        first = library.create_key(None, name="ops", operation_id="op")
+        with pytest.raises(ConflictError, match=f"the key '{first.key.key_id}'"):
+            library.create_key(None, name="ops", operation_id="op")
+        with pytest.raises(IdReusedError):
+            library.revoke_key(first.key.key_id, operation_id="op")
+        library.revoke_key(first.key.key_id, operation_id="end")
+        assert library.revoke_key(first.key.key_id, operation_id="end").revoked_at is not None
+        with pytest.raises(ConflictError, match="has ended"):
+            library.rotate_key(first.key.key_id, operation_id="next")
+        assert len(library.list_keys(None)) == 1
+
+
+@pytest.mark.parametrize("verb", CHANGES)
+def test_eight_at_once_have_one_effect_and_one_answer(scene: Scene, verb: str) -> None:
+    call, before, together = scene.call(verb), scene.rows(), Barrier(8)
+
+    def ask(_: int) -> Any:
+        together.wait()
+        try:
+            return call.on(scene.library, scene.operation_id)
+        except ConflictError as error:
+            return error
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(ask, range(8)))
+    if verb in KEYS:
+        (issued,) = (answer for answer in answers if isinstance(answer, IssuedKey))
+        told = [str(answer) for answer in answers if answer is not issued]
+        assert all(f"the key {issued.key.key_id!r}" in text for text in told)
+    else:
+        assert answers == [answers[0]] * 8
+        assert not isinstance(answers[0], Exception)
+    assert lines_between(before, scene.rows()) == LINES.get(verb, 1)
+
+
+@pytest.mark.parametrize("verb", CHANGES)
+def test_a_lost_commit_is_found_again(scene: Scene, verb: str) -> None:
+    database, before = scene.library.database, scene.rows()
+    losing = Steersman(LosingCommits(database.engine, database.settings))
+    answer = scene.call(verb).on(losing, None)
+    if isinstance(answer, IssuedKey):
+        assert find_key(database, answer.text) == answer.key
+    assert lines_between(before, scene.rows()) == LINES.get(verb, 1)
+
+
+def test_migrations_and_changes_of_bases_are_made_once(scene: Scene) -> None:
+    database, name = scene.library.database, scene.name
+    declared = {"actions": ["hold", "trade"], "states": 9}
+    plan = migrate(database, name, declared, operation_id="op")
+    changed = change_base(database, name, declared, operation_id="op")
+    assert (plan.version, changed) == (3, ("states",))
+    made = scene.rows()
+    # However it is written, it is the same declaration; what `change_tenant` is given is another thing.
+    assert migrate(database, name, TenantSpec.from_json(declared), operation_id="op") == plan
+    assert change_base(database, name, TenantSpec.from_json(declared), operation_id="op") == changed
+    with pytest.raises(IdReusedError):
+        scene.library.change_tenant(name, declared, operation_id="op")
+    assert scene.rows() == made
+
+
+def test_what_is_the_same_content(company: Company) -> None:
+    library, name = company.library, company.name
+    changes = {"exploration": {"epsilon": 0.5, "c": 1.0}, "priors": {1: {"q": 0.5, "weight": 1.0}}}
+    given: dict[str, Any] = {"actions": ("hold", "1"), **changes}
+    first = library.change_tenant(name, given, operation_id="op")
+    again: dict[str, Any] = {
+        "priors": MappingProxyType({"1": {"weight": np.float64(1.0), "q": 0.5}}),
+        "exploration": {"c": 1.0, "epsilon": 0.5},
+        "actions": ["hold", "1"],
+    }
+    assert library.change_tenant(name, again, operation_id="op") == first
+    with pytest.raises(InvalidInputError, match="expected what JSON has a form for"):
+        library.change_tenant(name, {"states": object()})
+
+
+def test_an_id_is_of_one_tenant_alone(company: Company) -> None:
+    other = Company.found(company.library)
+    for each in (company, other):
+        each.decide()
+    company.library.change_tenant(company.name, {"states": 5}, operation_id="op")
+    plan = company.library.change_tenant(other.name, {"states": 6}, operation_id="op")
+    assert (plan.tenant, plan.version) == (other.name, 2)
+    again = company.library.change_tenant(company.name, {"states": 5}, operation_id="op")
+    assert (again.tenant, again.version) == (company.name, 2)
+
+
+def test_what_is_refused_leaves_its_id_free(company: Company) -> None:
+    library, name = company.library, company.name
+    company.decide()
+    with pytest.raises(ConflictError, match="no ancestor"):
+        library.roll_back(name, operation_id="op")
+    with pytest.raises(InvalidSpecError):
+        library.change_tenant(name, {"states": 0}, operation_id="op")
+    assert library.activate(name, 1, operation_id="op").number == 1
+
+
+def test_a_dry_run_is_no_operation(company: Company) -> None:
+    library, name = company.library, company.name
+    with pytest.raises(InvalidInputError, match="expected none for a dry run"):
+        library.change_tenant(name, {"states": 5}, dry_run=True, operation_id="op")
+    with pytest.raises(InvalidInputError, match="expected none for a dry run"):
+        migrate(library.database, name, {"actions": ["x"], "states": 5}, dry_run=True, operation_id="op")
+    rows = company.rows("operations")
+    library.change_tenant(name, {"states": 5}, dry_run=True)
+    assert company.rows("operations") == rows
+    assert library.change_tenant(name, {"states": 5}, operation_id="op").changed == ("states",)
+
+
+@pytest.mark.parametrize("wrong", ["", " ", "a b", "é", "a\n", "x" * 65, "\x7f", 7, b"op"])
+def test_an_id_is_of_characters_that_are_seen(company: Company, wrong: Any) -> None:
+    rows = company.rows("operations")
+    with pytest.raises(InvalidInputError, match="operation_id: expected 1 to 64 visible characters of ASCII"):
+        company.library.retire_tenant(company.name, operation_id=wrong)
+    assert company.rows("operations") == rows
+    assert company.library.retire_tenant(company.name, operation_id="~" * 64).status == "retired"
+
+
+def test_an_erasure_that_is_repeated_leaves_a_namesake_alone(company: Company) -> None:
+    library, name = company.library, company.name
+    library.change_tenant(name, {"states": 3}, operation_id="before")
+    first = library.erase_tenant(name, operation_id="e1")
+    assert (first.rows["operations"], len(company.rows("operations"))) == (2, 1)
+    assert library.erase_tenant(name, operation_id="e1") == first
+    with pytest.raises(NotFoundError):
+        library.erase_tenant(name, operation_id="e2")
+    with pytest.raises(NotFoundError):
+        library.erase_tenant(name)
+    library.create_tenant(name, {"actions": ["x"], "states": 1})
+    assert library.erase_tenant(name, operation_id="e1") == first
+    assert library.show_tenant(name).spec.actions.ids == ("x",)
+    # Ids of what went are free again; those of erasures are not.
+    assert library.change_tenant(name, {"states": 4}, operation_id="before").changed == ("states",)
+    with pytest.raises(IdReusedError):
+        library.retire_tenant(name, operation_id="e1")
+    second = library.erase_tenant(name, operation_id="e2")
+    assert second.rows["operations"] == 2
+    assert [library.erase_tenant(name, operation_id=each) for each in ("e1", "e2")] == [first, second]
+    assert [line.verb for line in audit_trail(library.database, name)] == ["erase", "erase"]
+
+
+def test_answers_hold_no_secret_and_are_exported(scene: Scene, tmp_path: Path) -> None:
+    library, name = scene.library, scene.name
+    secret = library.show_tenant(name).secret
+    library.retire_tenant(name, operation_id="op")
+    library.export_tenant(name, tmp_path / "export.jsonl")
+    text = (tmp_path / "export.jsonl").read_text()
+    assert secret.hex() not in text
+    (row,) = (
+        line["row"]
+        for line in map(json.loads, text.splitlines())
+        if line.get("table") == "operations" and line["row"]["operation_id"] == "op"
+    )
+    assert (row["verb"], row["answer"]["status"]) == ("retire_tenant", "retired")
+    assert row["fingerprint"] == name_operation("retire_tenant", None).fingerprint.hex()
+    # The library's own answer has it all the same.
+    assert library.retire_tenant(name, operation_id="op").secret == secret
