@@ -72,8 +72,22 @@ SCOPE_OF = {
 KEYED = [route for route, scope in SCOPE_OF.items() if scope != "open"]
 TENANTS = [route for route in KEYED if SCOPE_OF[route] != "operator"]
 
-HERS = {"tenant": "victim", "decision_id": "d-1", "episode": "e-1", "version": "kept", "base": "bass"}
-NOBODYS = {"tenant": "nobody", "decision_id": "d-9", "episode": "e-9", "version": "kepd", "base": "bast"}
+HERS = {
+    "tenant": "victim",
+    "decision_id": "d-1",
+    "episode": "e-1",
+    "version": "kept",
+    "base": "bass",
+    "Idempotency-Key": "op-1",
+}
+NOBODYS = {
+    "tenant": "nobody",
+    "decision_id": "d-9",
+    "episode": "e-9",
+    "version": "kepd",
+    "base": "bast",
+    "Idempotency-Key": "op-9",
+}
 """Ids that exist for the victim, and ids as long that exist for nobody."""
 
 VOLATILE = {"date", "x-request-id", "content-length"}
@@ -116,13 +130,18 @@ class Scene:
         elif named:
             for item in body.get("items", [body]):
                 item["tenant"] = ids["tenant"]
-        shown = {} if key == "" else {"authorization": f"Bearer {key or self.stranger.key}"}
+        headers = {} if key == "" else {"authorization": f"Bearer {key or self.stranger.key}"}
+        headers |= {
+            item["name"]: ids[item["name"]]
+            for item in operation.get("parameters", ())
+            if item["in"] == "header"
+        }
         return self.server.http.request(
             method,
             path,
             params=query,
             json=body if "requestBody" in operation else None,
-            headers=shown,
+            headers=headers,
         )
 
 
@@ -155,7 +174,7 @@ def scene(server: Server) -> Iterator[Scene]:
     for name in ("d-1", "d-2"):
         library.decide("victim", 0, decision_id=name, episode="e-1", metadata={"secret": CANARY}, feasible=["hold"],
                        reasons={"trade": CANARY})  # fmt: skip
-    library.freeze("victim", "kept")
+    library.freeze("victim", "kept", operation_id=HERS["Idempotency-Key"])
     key = create_key(library.database, tenant="victim", scopes=SCOPES, name=CANARY).key
     stranger = server.company()
     stranger.post("/v1/decide", {"state": 0})
