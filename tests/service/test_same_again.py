@@ -122,7 +122,7 @@ def test_another_content_under_an_id_is_refused(company: Caller) -> None:
     assert json.loads(company.get("/v1/episodes").text)["items"][0]["closed"]["outcome"] == 0.5
 
 
-def test_an_archived_decision_is_answered_as_before_and_takes_no_reward(
+def test_what_was_archived_is_answered_as_before_byte_for_byte(
     server: Server, company: Caller, tmp_path: Path
 ) -> None:
     pytest.importorskip("pyarrow")
@@ -133,12 +133,59 @@ def test_an_archived_decision_is_answered_as_before_and_takes_no_reward(
         "feasible": ["trade"],
         "reasons": {"hold": "no"},
     }
-    first = company.post("/v1/decide", asked)
-    company.post("/v1/reward", {"decision_id": "d", "value": 0.5})
+    inside = {"state": 1, "decision_id": "i", "episode": "e"}
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("/v1/decide", asked),
+        ("/v1/decide", inside),
+        ("/v1/decide:batch", {"items": [{"state": 0, "decision_id": "v"}, asked, inside]}),
+        ("/v1/reward", {"decision_id": "d", "value": 0.5}),
+        ("/v1/reward", {"decision_id": "d", "value": 0.1, "reward_id": "further"}),
+        (
+            "/v1/reward:batch",
+            {"items": [{"decision_id": "d", "value": 0.5}, {"decision_id": "i", "value": 1}]},
+        ),
+        ("/v1/decisions/v/void", {}),
+        ("/v1/episodes/e/close", {"outcome": 0.5}),
+        ("/v1/episodes/close:batch", {"items": [{"episode": "e", "outcome": 0.5}]}),
+    ]
+    first = [company.post(path, body) for path, body in calls]
+    assert [answer.status_code for answer in first] == [200] * len(calls), [answer.text for answer in first]
     archived = server.library.archive(company.tenant or "", older_than=0.0, output=tmp_path)
-    assert archived.decisions == 1
-    assert company.post("/v1/decide", asked).content == first.content
-    assert company.post("/v1/decide", asked | {"state": 1}).json()["code"] == "id-reused"
-    for path, body in (("/v1/reward", {"decision_id": "d", "value": 0.5}), ("/v1/decisions/d/void", {})):
-        late = company.post(path, body)
-        assert (late.status_code, late.json()["code"]) == (410, "archived"), late.text
+    assert (archived.decisions, archived.rewards) == (3, 3)
+    again = [company.post(path, body) for path, body in calls]
+    assert [answer.content for answer in again] == [answer.content for answer in first]
+    late = company.post(
+        "/v1/reward:batch", {"items": [*calls[5][1]["items"], {"decision_id": "v", "value": 1}]}
+    )
+    assert late.content.startswith(first[5].content[: -len("]}")] + b",")
+    assert late.json()["items"][2]["error"]["code"] == "archived"
+    assert server.library.verify(company.tenant).clean
+
+
+def test_what_is_new_of_an_archived_decision_is_refused(
+    server: Server, company: Caller, tmp_path: Path
+) -> None:
+    pytest.importorskip("pyarrow")
+    rewarded = {"decision_id": "d", "value": 0.5, "reward_id": "r"}
+    company.post("/v1/decide", {"state": 0, "decision_id": "d"})
+    company.post("/v1/reward", rewarded)
+    other = {"decision_id": "d", "value": 0.25, "reward_id": "r"}
+    before = company.post("/v1/reward", other).json()
+    server.library.archive(company.tenant or "", older_than=0.0, output=tmp_path)
+    company.post("/v1/decide", {"state": 0, "decision_id": "live"})
+    late = [("/v1/reward", rewarded | {"reward_id": "late"}), ("/v1/decisions/d/void", {})]
+    for path, body in late:
+        answer = company.post(path, body)
+        assert (answer.status_code, answer.json()["code"]) == (410, "archived"), answer.text
+    for path, body in (
+        ("/v1/decide", {"state": 1, "decision_id": "d"}),
+        ("/v1/reward", other),
+        ("/v1/reward", {"decision_id": "live", "value": 0.5, "reward_id": "r"}),
+    ):
+        answer = company.post(path, body)
+        assert (answer.status_code, answer.json()["code"]) == (422, "id-reused"), answer.text
+        assert answer.json()["stored_fingerprint"] != answer.json()["given_fingerprint"]
+        if body == other:
+            prints = ("stored_fingerprint", "given_fingerprint", "detail")
+            assert [answer.json()[name] for name in prints] == [before[name] for name in prints]
+    assert company.get("/v1/decisions", status="open").json()["items"][0]["decision_id"] == "live"

@@ -7,6 +7,7 @@ import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -589,7 +590,7 @@ class Life:
             return [list(iterate_cells(connection, self.name, number)) for number in range(1, newest + 1)]
 
 
-NUMBERS = st.integers(0, 9)
+NUMBERS = st.integers(0, 4)  # so few that ids meet again
 EPISODES = st.sampled_from(["e", "f"])
 VALUES = st.sampled_from([0.0, 0.25, 0.5, 1.0])
 CALLS = st.one_of(
@@ -602,18 +603,24 @@ CALLS = st.one_of(
     st.tuples(st.just("change"), st.sampled_from(["walk", "wait"])),
     st.just(("archive",)),
 )
+SETTLED = NUMBERS.flatmap(
+    lambda number: st.sampled_from([("reward", number, 0.5, None), ("void", number)]).map(
+        lambda settling: [("decide", number, 0, None), settling, ("archive",), settling]
+    )
+)
+"""A decision that is settled, archived, and settled again in the same way."""
 
 
 @settings(max_examples=40)
 @given(
-    calls=st.lists(CALLS, min_size=5, max_size=40),
+    parts=st.lists(CALLS.map(lambda call: [call]) | SETTLED, min_size=5, max_size=30),
     gamma=st.sampled_from([0.0, 0.5]),
     lam=st.sampled_from([0.0, 0.5]),
 )
 def test_a_history_is_the_same_with_and_without_archiving(
     shared_library: Steersman,
     tmp_path_factory: pytest.TempPathFactory,
-    calls: list[Any],
+    parts: list[list[Any]],
     gamma: float,
     lam: float,
 ) -> None:
@@ -628,7 +635,7 @@ def test_a_history_is_the_same_with_and_without_archiving(
         secret = connection.execute(select(there.c.secret).where(there.c.tenant == names[0])).scalar_one()
         connection.execute(update(there).where(there.c.tenant == names[1]).values(secret=secret))
     whole, archived = (Life(library, name, tmp_path_factory.mktemp("archive")) for name in names)
-    for call in calls:
+    for call in chain.from_iterable(parts):
         if call[0] == "archive":
             archive(library.database, archived.name, older_than=0, output=archived.output)
             continue
