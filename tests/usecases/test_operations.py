@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Event
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -23,6 +24,8 @@ from steersman.errors import (
     NotFoundError,
 )
 from steersman.library import Steersman
+from steersman.store.connection import Connection
+from steersman.store.engine import Database
 from steersman.store.operations import name_operation
 from steersman.usecases.bases import change_base
 from steersman.usecases.keys import find_key
@@ -31,6 +34,8 @@ from steersman.usecases.tenants import audit_trail
 from tests.support.changes import CHANGES, KEYS, Scene
 from tests.support.company import Company
 from tests.usecases.test_lost_commits import LosingCommits
+
+T = TypeVar("T")
 
 READING = {
     "doctor",
@@ -159,6 +164,35 @@ def test_eight_at_once_have_one_effect_and_one_answer(scene: Scene, verb: str) -
         assert answers == [answers[0]] * 8
         assert not isinstance(answers[0], Exception)
     assert lines_between(before, scene.rows()) == LINES.get(verb, 1)
+
+
+class SlowCommits(Database):
+    """Commits each transaction when it is told to."""
+
+    done: Event  # all but the COMMIT
+    told: Event
+
+    def run(self, work: Callable[[Connection], T]) -> T:
+        with self.transaction() as connection:
+            answer = work(connection)
+            self.done.set()
+            assert self.told.wait(30)
+        return answer
+
+
+@pytest.mark.parametrize("verb", ["create_tenant", "erase_tenant"])
+def test_the_second_call_waits_for_the_first(scene: Scene, verb: str) -> None:
+    database, call = scene.library.database, scene.call(verb)
+    slow = SlowCommits(database.engine, database.settings)
+    slow.done, slow.told = Event(), Event()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(call.on, Steersman(slow), scene.operation_id)
+        assert slow.done.wait(30)
+        second = pool.submit(call.on, scene.library, scene.operation_id)
+        with pytest.raises(TimeoutError):
+            second.result(timeout=0.3)
+        slow.told.set()
+        assert second.result(timeout=30) == first.result(timeout=30)
 
 
 @pytest.mark.parametrize("verb", CHANGES)

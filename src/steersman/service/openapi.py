@@ -24,7 +24,8 @@ __all__ = ["describe", "queries_of"]
 
 _ABOUT = (
     "Asks which action to play, reports what came of it, and reads why. Every call is made with a key, in the "
-    "header `Authorization: Bearer KEY`. A call that is made again with the same id is answered as before."
+    "header `Authorization: Bearer KEY`. A call that is made again with the same id, or the same `Idempotency-Key`, is "
+    "answered as before."
 )
 _REF = "#/components/schemas/{name}"
 _NUMBER = {"type": "number"}

@@ -41,7 +41,9 @@ def name_operation(verb: str, operation_id: str | None, **content: object) -> Op
     """
     named = str(uuid_utils.uuid7()) if operation_id is None else check_operation_id(operation_id)
     try:
-        fingerprint = request_fingerprint((verb, msgspec.to_builtins(content, str_keys=True, enc_hook=_plain)))
+        fingerprint = request_fingerprint(
+            (verb, msgspec.to_builtins(content, str_keys=True, enc_hook=_plain))
+        )
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidInputError(f"{verb}: expected what JSON has a form for: {error}") from None
     return Operation(named, verb, fingerprint)
