@@ -43,13 +43,15 @@ def test_an_archive_that_is_killed_can_be_gone_on_with(store_url: str, tmp_path:
         company = Company.found(library)
         requests = [DecideRequest(company.name, n % 2, decision_id=f"d{n:03d}") for n in range(DECISIONS)]
         first = library.decide_many(requests)
-        library.reward_many([RewardRequest(company.name, f"d{n:03d}", 0.5) for n in range(DECISIONS)])
+        rewards = [RewardRequest(company.name, f"d{n:03d}", 0.5) for n in range(DECISIONS)]
+        rewarded = library.reward_many(rewards)
         cells = company.rows("cells")
         killed = 0
         for _ in range(KILLS):
             killed += archive_and_kill(store_url, company.name, tmp_path, files=generator.randrange(1, 30))
             assert verify(library.database).differences == ()
             check_files(company, tmp_path)
+            assert library.reward_many(rewards) == rewarded
         moved = len(company.rows("archived_decisions"))
         tell(SEED, f"{killed} of {KILLS} runs killed, {moved} of {DECISIONS} decisions moved")
         assert killed > KILLS // 2

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from steersman.library import Steersman
+from tests.support.archived import live
 from tests.support.company import Company
 from tests.support.shared import shared_database
 
@@ -24,3 +25,10 @@ def shared_library(
 def company(shared_library: Steersman) -> Company:
     """A tenant of this test alone: actions hold and trade, two states, all settings at their defaults."""
     return Company.found(shared_library)
+
+
+@pytest.fixture
+def busy(company: Company) -> Company:
+    """A tenant with something of everything to archive."""
+    live(company)
+    return company
