@@ -165,6 +165,15 @@ def test_row_level_security_leads_to_no_scan(filled: bool, postgres_url: str, tm
         check_plans(serving, watched(owner, tmp_path))
 
 
+def test_nothing_archived_is_looked_for_where_nothing_was(store_url: str) -> None:
+    with Steersman.open(store_url) as library:
+        listening = Listening(library.database.hot)
+        library.database.hot = listening
+        live(Company.found(library, states=50, reward_wait=0, default_reward=0.25))
+        assert {"find_rewards", "find_decisions"} <= listening.used
+        assert {name for name in listening.used if "archived" in name} == set()
+
+
 def watched(library: Steersman, folder: Path) -> Company:
     """A tenant that settles what waits, and of which a decision was archived."""
     company = Company.found(library, states=50, learning={"gamma": 0.9}, reward_wait=0, default_reward=0.25)

@@ -138,9 +138,9 @@ def _reward_within(
 
 def _find(scope: Scope, keys: set[tuple[str, str]]) -> dict[Key, Reward]:
     """Return the rewards (tenant, reward id) in `keys` that are there or were archived."""
-    rows = scope.hot.find_rewards(scope.cursor, sorted(keys))
-    rows = [*rows, *scope.archived_rewards(keys - {(row[0], row[1]) for row in rows})]
-    return {(row[0], row[1]): reward_of(row) for row in rows}
+    found = {(row[0], row[1]): row for row in scope.hot.find_rewards(scope.cursor, sorted(keys))}
+    archived = scope.archived_rewards(key for key in keys if key not in found)
+    return {(row[0], row[1]): reward_of(row) for row in (*found.values(), *archived)}
 
 
 def _load(scope: Scope, learner: Learner, keys: list[tuple[str, str]]) -> dict[Key, list[Pending]]:

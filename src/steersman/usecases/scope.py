@@ -11,9 +11,10 @@ from steersman.errors import NotFoundError
 from steersman.policies.tabular import opening_row
 from steersman.store import versions
 from steersman.store.archive import row_of_stub
-from steersman.store.engine import Database, HotTransaction
+from steersman.store.engine import Database
 from steersman.store.hot.text import Key, Row
 from steersman.store.tenants import TenantHead, head_of
+from steersman.store.transactions import HotTransaction
 from steersman.usecases.lineage import Lineage, trace_lineage
 
 __all__ = ["Scope", "StateCells"]
@@ -91,7 +92,8 @@ class Scope:
 
     def _perhaps_archived(self, keys: Iterable[tuple[str, str]]) -> list[Key]:
         """Return those of `keys` whose tenants are locked and were ever archived, sorted."""
-        return sorted({key for key in keys if key[0] in self.heads and self.heads[key[0]].archived})
+        archived = {tenant for tenant, head in self.heads.items() if head.archived}
+        return sorted({key for key in keys if key[0] in archived}) if archived else []
 
     def version(self, tenant: str, number: int) -> PolicyVersion:
         """Return a version of a locked tenant."""
