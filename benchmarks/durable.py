@@ -28,7 +28,8 @@ import pysqlite3
 from benchmarks.support import ROUNDS, Lines, fsync_probe, machine, postgres_database, scratch
 from steersman.domain.records import DecideRequest, Decision, RewardRequest
 from steersman.store.backends import SQLITE_PRAGMAS
-from steersman.store.engine import Database, HotTransaction
+from steersman.store.engine import Database
+from steersman.store.transactions import HotTransaction
 from steersman.usecases import scope
 from steersman.usecases.decide import decide_many
 from steersman.usecases.reward import reward_many

@@ -19,7 +19,8 @@ from sqlalchemy import event
 
 from steersman.domain.records import PolicyVersion
 from steersman.library import Steersman
-from steersman.store.engine import Database, HotTransaction
+from steersman.store.engine import Database
+from steersman.store.transactions import HotTransaction
 from tests.reliability.books import Answer
 from tests.reliability.children import PROCESSES
 from tests.reliability.plans import Call, answer_of, make_plan, perform, renamed

@@ -16,8 +16,9 @@ from sqlalchemy import Engine, event
 
 from steersman.store import engine
 from steersman.store.access import begin_admitting
-from steersman.store.engine import Database, HotTransaction
+from steersman.store.engine import Database
 from steersman.store.hot.postgres import PostgresStatements
+from steersman.store.transactions import HotTransaction
 
 __all__ = ["DEFECTS", "plant"]
 
@@ -35,13 +36,12 @@ def _answer_before_commit() -> None:
 
     def run_hot(self: Database, work: Callable[[HotTransaction], Any], *, tenants: Iterable[str]) -> Any:
         raw = self.engine.raw_connection()
-        driver: Any = raw.driver_connection
-        self.begin_hot(driver, tenants)
-        answer = work(HotTransaction(self.engine, raw, driver.cursor()))
+        transaction = self.begin_hot(raw, tenants)
+        answer = work(transaction)
 
         def commit() -> None:
             time.sleep(_HELD_BACK)
-            driver.commit()
+            self.commit_hot(transaction)
             raw.close()
 
         threading.Thread(target=commit, daemon=True).start()

@@ -23,34 +23,15 @@ from steersman.store.access import admit, begin_admitting, check_owners
 from steersman.store.backends import begin_writing, engine_at
 from steersman.store.failures import is_transient, outlives_its_use, translated
 from steersman.store.hot import HotStatements, hot_statements
+from steersman.store.transactions import HotTransaction
 
-__all__ = ["Database", "HotTransaction"]
+__all__ = ["Database"]
 
 _T = TypeVar("_T")
 
 _ATTEMPTS = 50
 _CACHE_SIZE = 8192
 _RESTART = 5.0  # seconds
-
-
-class HotTransaction:
-    """A write transaction on the driver's own connection, and a way back to SQLAlchemy for what is in no hurry."""
-
-    __slots__ = ("_engine", "_joined", "_raw", "cursor")
-
-    def __init__(self, engine: Engine, raw: PoolProxiedConnection, cursor: Any) -> None:
-        """Take the open transaction."""
-        self.cursor = cursor
-        self._engine = engine
-        self._raw = raw
-        self._joined: Connection | None = None
-
-    @property
-    def connection(self) -> Connection:
-        """A SQLAlchemy connection within this transaction, which it must not end."""
-        if self._joined is None:
-            self._joined = Connection(self._engine, connection=self._raw)
-        return self._joined
 
 
 class Database:
@@ -184,7 +165,7 @@ class Database:
         return self.patiently(once)
 
     def run_hot(self, work: Callable[[HotTransaction], _T], *, tenants: Iterable[str]) -> _T:
-        """Do as `run` does, on the driver's own connection: SQLAlchemy's transaction costs more than the work.
+        """Do as `run` does, in a hot transaction (see `transactions`).
 
         It touches the rows of `tenants` alone, of a view those that the view admits as well.
         """
@@ -194,13 +175,16 @@ class Database:
             forks.refuse_tainted(self._file)
             with translated():
                 raw = self.engine.raw_connection()
+                transaction: HotTransaction | None = None
                 try:
-                    driver: Any = raw.driver_connection
-                    self.begin_hot(driver, admitted)
-                    answer = work(HotTransaction(self.engine, raw, driver.cursor()))
-                    self.commit_hot(driver)
+                    transaction = self.begin_hot(raw, admitted)
+                    answer = work(transaction)
+                    self.commit_hot(transaction)
                 except BaseException as error:
-                    _abandon_or_roll_back(raw, error)
+                    if _is_useless(raw.driver_connection, error):
+                        raw.invalidate()
+                    elif transaction is not None:
+                        transaction.roll_back()
                     raise
                 finally:
                     raw.close()
@@ -208,16 +192,18 @@ class Database:
 
         return self.patiently(once)
 
-    def begin_hot(self, driver: Any, tenants: Iterable[str]) -> None:
-        """Begin a transaction of `tenants` that writes, on the driver's own connection."""
+    def begin_hot(self, raw: PoolProxiedConnection, tenants: Iterable[str]) -> HotTransaction:
+        """Begin a transaction of `tenants` that writes."""
+        driver: Any = raw.driver_connection
         if self._file is not None:
             begin_writing(driver, self.settings.patience)
         else:
             begin_admitting(driver, tenants)
+        return HotTransaction(self.engine, raw)
 
-    def commit_hot(self, driver: Any) -> None:
-        """Commit the transaction of the driver's own connection."""
-        driver.commit()
+    def commit_hot(self, transaction: HotTransaction) -> None:
+        """Commit a hot transaction."""
+        transaction.commit()
 
     def patiently(self, once: Callable[[], _T], *, at_most: float = math.inf) -> _T:
         """Return what `once` does, tried again while that may help, for the patience of the settings or `at_most`."""
@@ -303,13 +289,6 @@ def _abandoning(connection: Connection) -> Iterator[None]:
         if not connection.invalidated and _is_useless(connection.connection.driver_connection, error):
             connection.invalidate()
         raise
-
-
-def _abandon_or_roll_back(raw: PoolProxiedConnection, error: BaseException) -> None:
-    if _is_useless(raw.driver_connection, error):
-        raw.invalidate()
-    else:
-        raw.rollback()
 
 
 def _is_useless(driver: Any, error: BaseException) -> bool:

@@ -11,9 +11,10 @@ from steersman.errors import NotFoundError
 from steersman.policies.tabular import opening_row
 from steersman.store import versions
 from steersman.store.archive import row_of_stub
-from steersman.store.engine import Database, HotTransaction
+from steersman.store.engine import Database
 from steersman.store.hot.text import Key, Row
 from steersman.store.tenants import TenantHead, head_of
+from steersman.store.transactions import HotTransaction
 from steersman.usecases.lineage import Lineage, trace_lineage
 
 __all__ = ["Scope", "StateCells"]

@@ -26,7 +26,7 @@ from steersman.store.hot.text import (
     key_of,
 )
 
-__all__ = ["PostgresStatements"]
+__all__ = ["PostgresStatements", "as_array"]
 
 # The array type of each kind of column; SmallInteger and BigInteger are kinds of Integer, so they come first.
 _ARRAYS = (
@@ -150,7 +150,7 @@ class PostgresStatements:
 
     def lock_tenants(self, cursor: Any, tenants: list[str]) -> list[Row]:
         """Read tenants by id, locked against a change of their active version."""
-        return [row[:-1] for row in cursor.execute(_LOCK_TENANTS, (tenants,)).fetchall()]
+        return [row[:-1] for row in cursor.execute(_LOCK_TENANTS, [as_array(tuple(tenants))]).fetchall()]
 
     def find_decisions(self, cursor: Any, keys: list[Key]) -> list[Row]:
         """Read decisions by id."""
@@ -239,7 +239,7 @@ class PostgresStatements:
 
 def _send(cursor: Any, statement: str, rows: list[Row]) -> None:
     if rows:
-        cursor.execute(statement, [list(column) for column in zip(*rows, strict=True)])
+        cursor.execute(statement, [as_array(column) for column in zip(*rows, strict=True)])
 
 
 def _fetch(cursor: Any, statement: str, keys: list[Key]) -> list[Row]:
@@ -248,3 +248,17 @@ def _fetch(cursor: Any, statement: str, keys: list[Key]) -> list[Row]:
     _send(cursor, statement, keys)
     found: list[Row] = cursor.fetchall()
     return found
+
+
+def as_array(column: Row) -> str:
+    """Return a column as the text of an array, which psycopg takes six times as long for.
+
+    A column holds numbers, texts or bytes, and None for NULL.
+    """
+    return "{" + ",".join(["NULL" if value is None else _element(value) for value in column]) + "}"
+
+
+def _element(value: float | str | bytes) -> str:
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return f'"\\\\x{value.hex()}"' if isinstance(value, bytes) else str(value)
