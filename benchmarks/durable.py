@@ -16,7 +16,8 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ class Recorder:
     def execute(self, text: str, parameters: Any = ()) -> Recorder:
         """Execute and note."""
         self._cursor.execute(text, parameters)
-        self._log.append(Statement("execute", text, parameters, self._cursor.description is not None))
+        self._log.append(Statement("execute", text, parameters, fetches=False))
         return self
 
     def executemany(self, text: str, parameters: Any) -> None:
@@ -72,7 +73,8 @@ class Recorder:
         self._log.append(Statement("executemany", text, parameters, fetches=False))
 
     def fetchall(self) -> Any:
-        """Return every row."""
+        """Return every row, and note that they were wanted."""
+        self._log[-1] = replace(self._log[-1], fetches=True)
         return self._cursor.fetchall()
 
 
@@ -102,16 +104,16 @@ def requests(generator: random.Random, length: int) -> list[DecideRequest]:
 
 
 def replay(connection: Any, transactions: Sequence[list[Statement]], begin: str | None) -> None:
-    """Send recorded transactions by the plain driver."""
+    """Send recorded transactions by the plain driver; where it begins them itself, in a pipeline as ours are."""
     for statements in transactions:
-        cursor = connection.cursor()
-        if begin is not None:
-            cursor.execute(begin)
-        for statement in statements:
-            getattr(cursor, statement.method)(statement.text, statement.parameters)
-            if statement.fetches:
-                cursor.fetchall()
-        connection.commit()
+        with connection.pipeline() if begin is None else nullcontext():
+            connection.execute(begin or "BEGIN")
+            for statement in statements:
+                cursor = connection.cursor()
+                getattr(cursor, statement.method)(statement.text, statement.parameters)
+                if statement.fetches:
+                    cursor.fetchall()
+            connection.execute("COMMIT")
 
 
 def record(work: Callable[[], Any], log: list[list[Statement]]) -> Any:
@@ -152,7 +154,11 @@ def measure(copy: Callable[[], str], folder: Path, lines: Lines) -> None:
     ours, model = Database.open(copy()), Database.open(copy())
     sqlite = ours.dialect == "sqlite"
     url = copy()
-    floor = _plain_sqlite(url) if sqlite else psycopg.connect(url, options="-c enable_seqscan=off")
+    floor = (
+        _plain_sqlite(url)
+        if sqlite
+        else psycopg.connect(url, options="-c enable_seqscan=off", autocommit=True)
+    )
     generator = random.Random(11)
     for length, calls in _CALLS.items():
         figures: dict[str, list[float]] = {

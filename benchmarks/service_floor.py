@@ -92,6 +92,21 @@ def decide_plainly(hot: HotStatements, cursor: Any, asked: list[Asked], template
     hot.write_cells(cursor, cells)
 
 
+class _Piped:
+    """A cursor for each statement, so that those whose rows nobody asks for wait for no answer, as in ours."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._latest: Any = None
+
+    def execute(self, text: str, parameters: Any) -> _Piped:
+        self._latest = self._connection.execute(text, parameters)
+        return self
+
+    def fetchall(self) -> Any:
+        return self._latest.fetchall()
+
+
 class FloorApp:
     """The app; `tenants` tells whose a bearer key is."""
 
@@ -171,11 +186,16 @@ class FloorApp:
             loop.call_soon_threadsafe(self._deliver, batch, loop)
 
     def _commit(self, batch: _Batch) -> None:
-        cursor = self._connection.cursor()
+        asked = [item for items, _ in batch for item in items]
         if self._sqlite:
+            cursor = self._connection.cursor()
             cursor.execute("BEGIN IMMEDIATE")
-        decide_plainly(self._hot, cursor, [item for items, _ in batch for item in items], self._template)
-        self._connection.commit()
+            decide_plainly(self._hot, cursor, asked, self._template)
+            self._connection.commit()
+        else:
+            with self._connection.pipeline():
+                decide_plainly(self._hot, _Piped(self._connection), asked, self._template)
+                self._connection.execute("COMMIT")
 
 
 def serve_floor(url: str, port: int, threaded: bool, tenants: dict[str, str], template: Row) -> None:  # noqa: FBT001
