@@ -38,7 +38,6 @@ from benchmarks.service_floor import Asked, connect, decide_plainly, serve_floor
 from benchmarks.service_load import Figures, Phase, make_load
 from benchmarks.support import Lines, fsync_probe, machine, postgres_database, scratch
 from steersman.domain.records import DecideRequest, Decision
-from steersman.settings import Settings
 from steersman.store.decisions import pack_decision
 from steersman.store.engine import Database
 from steersman.store.hot.text import Row
@@ -61,6 +60,7 @@ _RATES = {  # decisions a second, by (connections, items)
 }
 _PATIENCE = 60.0  # seconds
 _COMMITS = ("inline", "thread")
+_DEFAULT = {"sqlite": "inline", "postgresql": "thread"}  # what `auto` stands for
 _SPAWN = multiprocessing.get_context("spawn")
 
 
@@ -211,7 +211,7 @@ def _report(
         cpu = _median(item.cpu for item in phases) * 1e6
         cells = [dialect, label, name, f"{rates[name]:,.0f}", f"{p50:.2f}", f"{p99:.2f}", f"{cpu:.0f}"]
         lines.add(*cells, f"{share:.2f}", f"{slower:.2f}", f"{probe * 1e3:.2f}")
-        if name != f"ours, {Settings().commit}":
+        if name != f"ours, {_DEFAULT[dialect]}":
             continue
         rest = [dialect, label, *[""] * 8]
         if (connections, batch) == (32, 1):

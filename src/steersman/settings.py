@@ -21,7 +21,7 @@ _BOUNDS = {
     "key_rate": (0.01, 1e9, "requests a second"),
     "key_in_flight": (1, 10**6, "requests"),
 }
-_CHOICES = {"commit": ["thread", "inline"], "log_requests": ["all", "some", "none"]}
+_CHOICES = {"commit": ["auto", "thread", "inline"], "log_requests": ["all", "some", "none"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,9 @@ class Settings:
         10_000.0  # requests a second of one key to one process, of :batch each item; beyond, 429
     )
     key_in_flight: int = 1000  # requests of one key that one process answers at a time; beyond, 429
-    commit: str = "thread"  # where the service commits: thread, or inline for the event loop itself
+    commit: str = (
+        "auto"  # where the service commits: inline (in the event loop), thread, auto (as suits the database)
+    )
     log_requests: str = "some"  # requests the service logs: all, some (what fails or is not hot), or none
 
     def __post_init__(self) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from steersman.errors import NotFoundError, OverloadedError, SteersmanError, StoreUnavailableError
-from steersman.service.gather import Committer, Gatherer, InlineCommitter, ThreadCommitter
+from steersman.service.gather import Gatherer, InlineCommitter, ThreadCommitter
 
-Work = Callable[[list[int]], list[int | SteersmanError]]
+Work = Callable[[list[int], bool], list[int | SteersmanError]]
 
 
 class Gate:
@@ -25,7 +25,7 @@ class Gate:
         if opened:
             self.opened.set()
 
-    def __call__(self, items: list[int]) -> list[int | SteersmanError]:
+    def __call__(self, items: list[int], _may_wait: bool) -> list[int | SteersmanError]:
         self.batches.append(items)
         self.started.set()
         assert self.opened.wait(30)
@@ -50,7 +50,7 @@ def run(
     """Run a test with a gatherer in an event loop of its own, and drain it."""
 
     async def main() -> None:
-        committer: Committer = InlineCommitter() if inline else ThreadCommitter(asyncio.get_running_loop())
+        committer = (InlineCommitter if inline else ThreadCommitter)(asyncio.get_running_loop())
         gatherer: Gatherer[int, int] = Gatherer(work, committer, limit=limit, observe=lambda *_: None)
         await test(gatherer)
         await gatherer.drain()
@@ -234,7 +234,7 @@ def test_who_counts_answers_cannot_stop_them(inline: bool) -> None:
         asyncio.get_running_loop().set_exception_handler(
             lambda *_: None
         )  # who watches the loop is told of it
-        committer: Committer = InlineCommitter() if inline else ThreadCommitter(asyncio.get_running_loop())
+        committer = (InlineCommitter if inline else ThreadCommitter)(asyncio.get_running_loop())
         gatherer: Gatherer[int, int] = Gatherer(Gate(opened=True), committer, limit=9, observe=observe)
         async with asyncio.timeout(30):
             assert await gatherer.submit([1]) == [2]
@@ -243,3 +243,34 @@ def test_who_counts_answers_cannot_stop_them(inline: bool) -> None:
         committer.close()
 
     asyncio.run(main())
+
+
+def test_what_would_wait_for_the_database_does_so_in_a_thread() -> None:
+    """Nothing else is answered while the event loop waits; a database that is away at last is answered as such."""
+    asked: list[tuple[list[int], bool, bool]] = []
+
+    def busy(items: list[int], may_wait: bool) -> list[int | SteersmanError]:
+        asked.append((items, may_wait, threading.current_thread() is threading.main_thread()))
+        if not may_wait or 99 in items:
+            raise StoreUnavailableError
+        return [2 * item for item in items]
+
+    async def test(gatherer: Gatherer[int, int]) -> None:
+        assert await gatherer.submit([1]) == [2]
+        with pytest.raises(StoreUnavailableError):
+            await gatherer.submit([99])
+
+    run(test, busy, inline=True)
+    assert asked == [([1], False, True), ([1], True, False), ([99], False, True), ([99], True, False)]
+
+
+def test_what_can_be_done_at_once_is_not_done_again() -> None:
+    gate = Gate(opened=True)
+
+    async def test(gatherer: Gatherer[int, int]) -> None:
+        assert await gatherer.submit([1]) == [2]
+        with pytest.raises(ZeroDivisionError):
+            await gatherer.submit([13])
+
+    run(test, gate, inline=True)
+    assert gate.batches == [[1], [13]]

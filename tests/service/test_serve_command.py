@@ -10,11 +10,12 @@ import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import httpx
 import psutil
+import pysqlite3
 import pytest
 
 from steersman.library import Steersman
@@ -131,6 +132,31 @@ def test_what_was_acknowledged_before_the_end_is_stored(tmp_path: Path, commit: 
         stored = {item.decision_id for item in list_decisions(library.database, "acme", limit=100_000)}
         assert set(acknowledged) <= stored
         assert library.verify().clean
+
+
+@pytest.mark.parametrize("commit", ["auto", "inline", "thread"])
+def test_a_file_that_another_process_holds_keeps_only_its_own_calls_waiting(
+    tmp_path: Path, commit: str
+) -> None:
+    url = str(tmp_path / "served.db")
+    headers = bearer(url)
+    with (
+        started(tmp_path, "--database", url, STEERSMAN_COMMIT=commit) as (_, http),
+        ThreadPoolExecutor(1) as pool,
+        closing(pysqlite3.connect(url, isolation_level=None)) as other,
+    ):
+        for name in ("opens", "goes on"):  # the first of a tenant makes its version as well
+            body = {"state": 0, "decision_id": name}
+            other.execute("BEGIN IMMEDIATE")
+            asked = pool.submit(
+                httpx.post, f"{http.base_url}/v1/decide", json=body, headers=headers, timeout=30.0
+            )
+            for _ in range(20):
+                assert http.get("/healthz", timeout=2.0).status_code == 200
+                time.sleep(0.01)
+            assert not asked.done()
+            other.execute("ROLLBACK")
+            assert asked.result().json()["decision_id"] == name
 
 
 def test_several_workers_share_database_and_metrics(store_url: str, tmp_path: Path) -> None:

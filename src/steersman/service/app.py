@@ -26,10 +26,7 @@ _GONE = 499  # what is counted when a request was given up before it had an answ
 
 def create_app() -> App:
     """Return the application as the settings have it; `uvicorn --factory` calls this in each worker."""
-    settings = Settings.read()
-    if settings.commit == "thread":
-        sys.setswitchinterval(_SWITCH)
-    return App(settings)
+    return App(Settings.read())
 
 
 class App:
@@ -97,6 +94,8 @@ class App:
         try:
             self.service = Service(self._settings, log=self._log, metrics=Metrics())
             self._hot = HotRoutes(self.service)
+            if not self.service.commits_inline:
+                sys.setswitchinterval(_SWITCH)
         except Exception as error:  # noqa: BLE001  (the server is told, and ends)
             await send({"type": "lifespan.startup.failed", "message": f"{type(error).__name__}: {error}"})
             return

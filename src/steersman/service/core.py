@@ -25,6 +25,7 @@ from steersman.usecases.reward import reward_many
 
 __all__ = ["Service"]
 
+_AT_ONCE = 1e-6  # seconds
 _NOTED_EVERY = 10.0  # seconds between two writes of when keys were used
 
 
@@ -37,6 +38,10 @@ class Service:
         self.log = log
         self.metrics = metrics
         self.serving = Database.open(settings=settings)
+        self._hasty = self.serving.with_patience(_AT_ONCE)
+        file = self.serving.dialect == "sqlite"
+        # A file is committed to by a call of this process; a server is waited for, which the event loop should not.
+        self.commits_inline = settings.commit == "inline" or (settings.commit == "auto" and file)
         own = settings.operator_url and settings.operator_url != settings.database_url
         self.operators = Database.open(settings.operator_url, settings=settings) if own else self.serving
         self.keyring = Keyring(self.operators, settings)
@@ -45,7 +50,7 @@ class Service:
         self._committers: list[Committer] = []
         loop = asyncio.get_running_loop()
         # SQLite has one writer at a time, so all verbs wait in one line; a server has a line for each.
-        shared = self._committer(loop) if self.serving.dialect == "sqlite" else None
+        shared = self._committer(loop) if file else None
         self.decides = self._gatherer("decide", decide_many, shared or self._committer(loop))
         self.rewards = self._gatherer("reward", reward_many, shared or self._committer(loop))
         self.closes = self._gatherer("close", close_many, shared or self._committer(loop))
@@ -90,15 +95,16 @@ class Service:
         return found + (lookup_problems(self.operators) or pairing_problems(self.serving, self.operators))
 
     def _committer(self, loop: asyncio.AbstractEventLoop) -> Committer:
-        made: Committer = InlineCommitter() if self.settings.commit == "inline" else ThreadCommitter(loop)
+        made: Committer = InlineCommitter(loop) if self.commits_inline else ThreadCommitter(loop)
         self._committers.append(made)
         return made
 
     def _gatherer(
         self, verb: str, work: Callable[[Database, list[Any]], list[Any]], committer: Committer
     ) -> Gatherer[Any, Any]:
+        hasty = self._hasty if self.serving.dialect == "sqlite" else self.serving
         made: Gatherer[Any, Any] = Gatherer(
-            partial(work, self.serving),
+            lambda items, may_wait: work(self.serving if may_wait else hasty, items),
             committer,
             limit=self.settings.queue_limit,
             observe=partial(self.count, self.metrics.committed, verb),

@@ -7,10 +7,11 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
-from steersman.errors import OverloadedError, SteersmanError
+from steersman.errors import OverloadedError, SteersmanError, StoreUnavailableError
 
 __all__ = ["Committer", "Gatherer", "InlineCommitter", "ThreadCommitter"]
 
@@ -20,6 +21,7 @@ _A = TypeVar("_A")
 _MOST_GATHERED = 512  # items of one transaction; a list that is longer goes alone
 _RETRY_FULL = 1.0  # seconds
 
+_Work = Callable[[bool], Any]
 _Done = Callable[[Any], None]
 
 
@@ -27,10 +29,10 @@ class Committer(Protocol):
     """Where transactions run: `run` calls `done` in the event loop with what `work` returned."""
 
     beside: bool
-    """Whether a transaction runs while the event loop goes on, or in it."""
+    """Whether transactions run while the event loop goes on, or in it."""
 
-    def run(self, work: Callable[[], Any], done: _Done) -> None:
-        """Run `work`, which raises nothing, after what was handed in before; then call `done`."""
+    def run(self, work: _Work, done: _Done) -> None:
+        """Run `work`, then call `done`; `work` is told whether it may wait, and raises StoreUnavailableError if not."""
         ...
 
     def close(self) -> None:
@@ -39,16 +41,29 @@ class Committer(Protocol):
 
 
 class InlineCommitter:
-    """Runs transactions in the event loop itself: no hand-over, and nothing else happens meanwhile."""
+    """Runs transactions in the event loop itself: no hand-over, and nothing else happens meanwhile.
+
+    What would have to wait, since another process holds the database, waits in a thread.
+    """
 
     beside = False
 
-    def run(self, work: Callable[[], Any], done: _Done) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Take the loop, and start the thread."""
+        self._thread = ThreadCommitter(loop)
+
+    def run(self, work: _Work, done: _Done) -> None:
         """See `Committer`."""
-        done(work())
+        try:
+            answers = work(False)  # noqa: FBT003
+        except StoreUnavailableError:
+            self._thread.run(work, done)
+        else:
+            done(answers)
 
     def close(self) -> None:
-        """Do nothing: nothing is ever under way."""
+        """See `Committer`."""
+        self._thread.close()
 
 
 class ThreadCommitter:
@@ -59,12 +74,12 @@ class ThreadCommitter:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start the thread, which answers to `loop`."""
         self._loop = loop
-        self._jobs: SimpleQueue[tuple[Callable[[], Any], _Done] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[tuple[_Work, _Done] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="steersman-commit", daemon=True)
         self._thread.start()
 
-    def run(self, work: Callable[[], Any], done: _Done) -> None:
-        """See `Committer`."""
+    def run(self, work: _Work, done: _Done) -> None:
+        """See `Committer`; each runs after what was handed in before."""
         self._jobs.put((work, done))
 
     def close(self) -> None:
@@ -75,7 +90,7 @@ class ThreadCommitter:
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             work, done = job
-            self._loop.call_soon_threadsafe(done, work())
+            self._loop.call_soon_threadsafe(done, work(True))  # noqa: FBT003
 
 
 class _Entry(Generic[_Q, _A]):
@@ -97,13 +112,15 @@ class Gatherer(Generic[_Q, _A]):
 
     def __init__(
         self,
-        work: Callable[[list[_Q]], list[_A | SteersmanError]],
+        work: Callable[[list[_Q], bool], list[_A | SteersmanError]],
         committer: Committer,
         *,
         limit: int,
         observe: Callable[[list[_A | SteersmanError], float], None],
     ) -> None:
         """Take the use case for a list, where it runs, and how many items may wait at most.
+
+        `work` is told whether it may wait for a busy database; if not, it raises StoreUnavailableError.
 
         `observe` is called in the event loop with the answers of each transaction and the seconds it took.
         """
@@ -181,16 +198,26 @@ class Gatherer(Generic[_Q, _A]):
                 self._idle = None
             return
         started = time.monotonic()
-        self._committer.run(lambda: self._answer(entries), lambda done: self._deliver(entries, done, started))
+        self._committer.run(
+            partial(self._answer, entries), lambda done: self._deliver(entries, done, started)
+        )
 
-    def _answer(self, entries: list[_Entry[_Q, _A]]) -> list[list[_A | SteersmanError] | Exception]:
+    def _answer(
+        self,
+        entries: list[_Entry[_Q, _A]],
+        may_wait: bool,  # noqa: FBT001
+    ) -> list[list[_A | SteersmanError] | Exception]:
         """Return for each entry its answers, or what was raised; the entries are one transaction."""
         try:
-            answers = self._work([item for entry in entries for item in entry.items])
+            answers = self._work([item for entry in entries for item in entry.items], may_wait)
         except SteersmanError as error:
+            if not may_wait and isinstance(error, StoreUnavailableError):
+                raise
             return [error for _ in entries]
         except Exception as error:  # noqa: BLE001  (a defect that one item meets shall not reach the others)
-            return [error] if len(entries) == 1 else [self._answer([entry])[0] for entry in entries]
+            if len(entries) == 1:
+                return [error]
+            return [self._answer([entry], True)[0] for entry in entries]  # noqa: FBT003
         found: list[list[_A | SteersmanError] | Exception] = []
         position = 0
         for entry in entries:

@@ -92,7 +92,9 @@ def _sqlite_engine(url: URL, settings: Settings) -> Engine:
         if connection.get_execution_options().get("steersman_reads", False):
             driver.execute("BEGIN")  # type: ignore[union-attr]
         elif not driver.in_transaction:  # type: ignore[union-attr]  # it joins one that runs otherwise
-            begin_writing(driver, settings.patience)
+            begin_writing(
+                driver, connection.get_execution_options().get("steersman_patience", settings.patience)
+            )
 
     return engine
 
@@ -103,6 +105,7 @@ def begin_writing(connection: Any, patience: float) -> None:
     SQLite's own waiting asks ever more seldom, so that newcomers overtake whoever has waited longest. Asking at
     random moments of one distribution gives every waiter the same chance.
     """
+    (usual,) = connection.execute("PRAGMA busy_timeout").fetchone()
     connection.execute("PRAGMA busy_timeout=0")
     deadline = time.monotonic() + patience
     try:
@@ -115,7 +118,7 @@ def begin_writing(connection: Any, patience: float) -> None:
                     raise
             time.sleep(random.uniform(0.0005, 0.005))
     finally:
-        connection.execute(f"PRAGMA busy_timeout={int(patience * 1000)}")
+        connection.execute(f"PRAGMA busy_timeout={usual}")
 
 
 def _postgres_engine(url: URL, settings: Settings) -> Engine:

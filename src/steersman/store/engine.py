@@ -123,7 +123,7 @@ class Database:
                 engine.dispose()
 
     def with_patience(self, seconds: float) -> Self:
-        """Return a view that waits at most so many seconds for a busy or restarting database."""
+        """Return a view that waits at most so many seconds, more than 0, for a busy or restarting database."""
         view = copy.copy(self)
         view.settings = replace(self.settings, patience=min(seconds, self.settings.patience))
         return view
@@ -141,9 +141,11 @@ class Database:
     def transaction(self) -> Iterator[Connection]:
         """Yield a connection in a transaction that writes; commit at the end, roll back on any error."""
         forks.refuse_tainted(self._file)
-        with translated(), self.engine.connect() as connection, _abandoning(connection), connection.begin():
-            self._admit_to(connection)
-            yield connection
+        with translated(), self.engine.connect() as connection, _abandoning(connection):
+            connection.execution_options(steersman_patience=self.settings.patience)
+            with connection.begin():
+                self._admit_to(connection)
+                yield connection
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
