@@ -14,6 +14,8 @@ from steersman.errors import SchemaError, StoreUnavailableError
 from steersman.library import Steersman
 from steersman.settings import Settings
 from steersman.store.engine import Database
+from steersman.usecases.tenants import create_tenant
+from steersman.usecases.void import void
 from tests.support.drivers import driver_cursor
 
 DECLARED = {"actions": ["hold", "trade"], "states": 4}
@@ -83,6 +85,19 @@ def test_readers_do_not_wait_for_a_writer(sqlite_url: str) -> None:
                 assert [owner.tenant for owner in reader.list_tenants()] == ["acme"]
             # Not how fast it is, but that it did not sit out its patience.
             assert time.monotonic() - begin < 30
+
+
+def test_a_hasty_view_leaves_before_the_others_do(sqlite_url: str) -> None:
+    with Steersman.open(sqlite_url) as library:
+        hasty = library.database.with_patience(0.01)
+        holder = library.database.engine.raw_connection()
+        holder.driver_connection.execute("BEGIN IMMEDIATE")  # type: ignore[union-attr]
+        threading.Timer(3.0, holder.rollback).start()
+        for write in (lambda: create_tenant(hasty, "acme", DECLARED), lambda: void(hasty, "acme", "d")):
+            with pytest.raises(StoreUnavailableError, match="kept the database busy"):
+                write()
+        assert create_tenant(library.database, "acme", DECLARED).tenant == "acme"
+        holder.close()
 
 
 def test_a_foreign_database_is_left_alone(tmp_path: Path) -> None:
