@@ -146,7 +146,8 @@ def test_slow_bodies_keep_nobody_else_out(server: Server, company: Caller) -> No
 def test_a_body_that_does_not_come_is_ended(
     server: Server, company: Caller, head: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("steersman.service.exchange._arrives_within", 0.2)
+    assert server.app.service is not None
+    monkeypatch.setattr(server.app.service.bodies, "_within", 0.2)
     with half_sent(server, company, head) as slow:
         slow.settimeout(30)
         answer = b"".join(iter(lambda: slow.recv(4096), b""))  # until the server closes

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
+from steersman.service.asgi import JSON_TYPE, Message, Receive, Scope, Send
 from steersman.service.core import Service
-from steersman.service.exchange import JSON_TYPE, Exchange, Message, Receive, Scope, Send
+from steersman.service.exchange import Exchange
 from steersman.service.hot import HotRoute, HotRoutes
 from steersman.service.logs import Log
 from steersman.service.metrics import Metrics

@@ -11,6 +11,7 @@ from anyio import to_thread
 
 from steersman.errors import StoreError
 from steersman.service.access import Keyring
+from steersman.service.bodies import Bodies
 from steersman.service.gather import Committer, Gatherer, InlineCommitter, ThreadCommitter
 from steersman.service.logs import Log
 from steersman.service.metrics import Metrics
@@ -46,6 +47,7 @@ class Service:
         self.operators = Database.open(settings.operator_url, settings=settings) if own else self.serving
         self.keyring = Keyring(self.operators, settings)
         self.slots = Slots()
+        self.bodies = Bodies(settings.body_limit)
         self._looking: asyncio.Future[list[str]] | None = None
         self._committers: list[Committer] = []
         loop = asyncio.get_running_loop()
@@ -79,6 +81,7 @@ class Service:
         """Commit what waits, then close everything."""
         for gatherer in (self.decides, self.rewards, self.closes):
             await gatherer.drain()
+        self.bodies.close()
         self._noting.cancel()
         self._telling.cancel()
         await self._note_once()

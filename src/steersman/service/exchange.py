@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
 
 import msgspec
 
 from steersman.errors import SteersmanError, StoreError, UnauthorizedError
 from steersman.service.access import Access
+from steersman.service.asgi import Scope
 from steersman.service.core import Service
 from steersman.service.problems import HttpRefusalError, problem, problem_headers, status_of
-from steersman.service.strict import read_document
 
-__all__ = ["JSON_TYPE", "Exchange", "Message", "Receive", "Scope", "Send", "read_json"]
-
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-
-JSON_TYPE = (b"content-type", b"application/json")
+__all__ = ["Exchange"]
 
 _encode = msgspec.json.Encoder().encode
 _own_id = re.compile(rb"[A-Za-z0-9._-]{1,64}\Z").match
 _process = secrets.token_hex(6)
-_arrives_within = 30.0  # seconds for a whole body
 _numbers = itertools.count(1)
 
 
@@ -118,41 +107,3 @@ class Exchange:
             self.service.log.failure(error, request_id=self.request_id)
         elif not isinstance(error, (SteersmanError, HttpRefusalError)):
             self.service.log.defect(error, request_id=self.request_id)
-
-
-async def read_json(receive: Receive, limit: int) -> Any:
-    """Return the document that a request holds; no body at all stands for an empty object.
-
-    Raises InvalidInputError, or HttpRefusalError for a body that is longer than `limit` bytes, breaks off or does not
-    arrive in time.
-    """
-    try:
-        async with asyncio.timeout(_arrives_within):
-            body = await _read_body(receive, limit)
-    except TimeoutError:
-        raise HttpRefusalError(
-            408,
-            "body-too-slow",
-            f"expected the body within {_arrives_within:g} seconds",
-            {"connection": "close"},
-        ) from None
-    return read_document(body or b"{}")
-
-
-async def _read_body(receive: Receive, limit: int) -> bytes:
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if message.get("more_body", False):
-        parts, size = [body], len(body)
-        while message.get("more_body", False) and size <= limit:
-            message = await receive()
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-        body = b"".join(parts)
-    if message["type"] == "http.disconnect":
-        raise HttpRefusalError(400, "incomplete-body", "the body breaks off")
-    if len(body) > limit:
-        raise HttpRefusalError(
-            413, "body-too-large", f"expected at most {limit} bytes", {"connection": "close"}
-        )
-    return body

@@ -15,8 +15,9 @@ from steersman.domain.identifiers import check_id
 from steersman.domain.records import CloseRequest, DecideRequest, RewardRequest
 from steersman.errors import InvalidInputError, SteersmanError
 from steersman.service.access import Access
+from steersman.service.asgi import Receive, Scope
 from steersman.service.core import Service
-from steersman.service.exchange import Exchange, Receive, Scope, read_json
+from steersman.service.exchange import Exchange
 from steersman.service.gather import Gatherer
 from steersman.service.problems import HttpRefusalError
 from steersman.service.strict import read_as
@@ -60,7 +61,7 @@ class HotRoute:
         access = await exchange.admit(self.scope)
         if scope["query_string"]:
             raise InvalidInputError("expected no query")
-        document = await read_json(receive, exchange.service.settings.body_limit)
+        document = await exchange.service.bodies.read_json(receive)
         if self.batch:
             return await self._answer_list(exchange, access, document)
         episode = id_of_path(scope["raw_path"][len(_EPISODES) : -len(_CLOSE)]) if self.named else ""

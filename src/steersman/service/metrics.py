@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter as Tally
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -75,22 +74,23 @@ class Metrics:
 
     def committed(self, verb: str, answers: Iterable[object], seconds: float) -> None:
         """Count the answers of one transaction."""
-        decided: Tally[str] = Tally()
-        explored: Tally[str] = Tally()
+        decided: dict[str, tuple[int, int]] = {}  # decisions and, of them, explored ones
         count = conflicts = 0
         for answer in answers:
             count += 1
             if isinstance(answer, Decision):
-                decided[answer.tenant] += 1
-                explored[answer.tenant] += answer.explored
+                plain, outside = decided.get(answer.tenant, (0, 0))
+                decided[answer.tenant] = plain + 1, outside + answer.explored
             elif isinstance(answer, Reward):
                 self._child(self._rewards, self._tenant(answer.tenant)).observe(answer.value)
             elif isinstance(answer, ConflictError):
                 conflicts += 1
-        for tenant, number in decided.items():
+        for tenant, (number, outside) in decided.items():
             label = self._tenant(tenant)
             self._child(self._decisions, label).inc(number)
-            self._child(self._explored, label).inc(explored[tenant])
+            explored = self._child(self._explored, label)
+            if outside:
+                explored.inc(outside)
         if conflicts:
             self._child(self._conflicts, verb).inc(conflicts)
         self._child(self._batches, verb).observe(count)

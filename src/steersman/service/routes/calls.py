@@ -18,7 +18,7 @@ from steersman.console.plain import plain
 from steersman.domain.identifiers import check_name
 from steersman.domain.operation_ids import OPERATION_ID
 from steersman.errors import InvalidInputError
-from steersman.service.exchange import Exchange, read_json
+from steersman.service.exchange import Exchange
 from steersman.service.hot import id_of_path
 from steersman.service.strict import read_as
 from steersman.store.engine import Database
@@ -168,7 +168,7 @@ def body_of(kind: type[_T]) -> Callable[[Request], Awaitable[_T]]:
         exchange: Exchange = request.scope["steersman"]
         # Whoever sends slowly shall keep nobody else out.
         exchange.end_work()
-        document = await read_json(request.receive, exchange.service.settings.body_limit)
+        document = await exchange.service.bodies.read_json(request.receive)
         exchange.begin_work()
         return read_as(kind, document)
 
