@@ -135,7 +135,7 @@ def test_verify_ends_with_1_on_a_difference(acme: Ask, run: Run, tmp_path: Path)
         (("decide", "acme", "-s", "stage=open"), 2, "expected the factors ['stage', 'gap']"),
         (("decide", "acme", "-s", "99"), 2, "expected an index from 0 to 5, got 99"),
         (("decide", "acme", "-s", "0", "-f", "bluff"), 2, "got 'bluff'"),
-        (("decide", "acme", "-s", "0", "--metadata", "[1]"), 2, "--metadata: expected a JSON object"),
+        (("decide", "acme", "-s", "0", "--metadata", "[1]"), 2, "expected a JSON object, got [1]"),
         (("decide", "nobody", "-s", "0"), 1, "see: steersman tenant list"),
         (("reward", "acme", "none", "0.5"), 1, "no decision 'none'"),
         (("tenant", "create", "acme", "--set", '{"actions": ["a"], "states": 1}'), 1, "already"),

@@ -19,6 +19,7 @@ from steersman.console.plain import plain
 from steersman.console.terminal import UntrustingConsole
 from steersman.domain.settings import TenantSpec
 from steersman.domain.states import State
+from steersman.domain.strict_json import JsonRules, parse_json, shown
 from steersman.errors import InvalidInputError, SteersmanError
 from steersman.store.engine import Database
 
@@ -48,7 +49,7 @@ TenantArgument = Annotated[str, typer.Argument(help="The tenant's id.")]
 MOST = 1_000_000_000
 """The largest number of things that an option asks for."""
 
-_DEEPEST = 64  # levels of the JSON that an option takes
+_JSON = JsonRules(InvalidInputError, 64)
 
 # A pipe or a file has no width of its own.
 _OUT = UntrustingConsole(width=None if Console().is_terminal else 140)
@@ -161,37 +162,11 @@ def _number_or_text(text: str) -> float | str:
 
 
 def parse_json_object(text: str | None, *, option: str) -> dict[str, Any] | None:
-    """Return the JSON object of an option, None for none; raise InvalidInputError, also for a repeated key."""
+    """Return the JSON object of an option, None for none; raise InvalidInputError for what is not strictly one."""
     if text is None:
         return None
-    try:
-        value = json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_refuse_constant)
-        _check_depth(value, _DEEPEST)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInputError(f"{option}: expected a JSON object: {error}") from None
+    # What the shell handed over that is no UTF-8 becomes the bytes that it was.
+    value = parse_json(text.encode("utf-8", "surrogateescape"), _JSON, where=option)
     if not isinstance(value, dict):
-        raise InvalidInputError(f"{option}: expected a JSON object, got {text!r}")
+        raise InvalidInputError(f"expected a JSON object, got {shown(value)}", where=option)
     return value
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    body = dict(pairs)
-    if len(body) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(
-            f"expected each key once, got {sorted({n for n in names if names.count(n) > 1})} again"
-        )
-    return body
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"expected a finite number, got {name}")
-
-
-def _check_depth(value: Any, left: int) -> None:
-    if not isinstance(value, (dict, list)):
-        return
-    if not left:
-        raise ValueError(f"expected nesting of at most {_DEEPEST} levels")
-    for item in value.values() if isinstance(value, dict) else value:
-        _check_depth(item, left - 1)
