@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -206,6 +207,54 @@ def test_steps_come_back_sealed(hot: HotStatements, shared_library: Steersman, c
         hot.insert_steps(driver_cursor(connection), [pack_step(one) for one in made])
     assert company.steps() == made[::-1]
     assert all(seal(row[:-1]) == bytes(row[-1]) for row in company.rows("learning_steps"))
+
+
+@pytest.fixture
+def neighbour(shared_library: Steersman, tmp_path: Path) -> Company:
+    """Another tenant, of which a decision and its reward were archived; it must be there before `cursor` is."""
+    company = Company.found(shared_library)
+    company.reward(company.decide(decision_id="old"), 0.5)
+    shared_library.archive(company.name, older_than=0, output=tmp_path)
+    return company
+
+
+def test_no_statement_reaches_the_same_ids_of_a_neighbour(
+    hot: HotStatements, neighbour: Company, cursor: Any, company: Company
+) -> None:
+    mine, theirs = company.name, neighbour.name
+    values = {mine: 0.25, theirs: 0.75}
+    for name, q in values.items():
+        hot.insert_decisions(cursor, [row_of(replace(DECISION, tenant=name))])
+        hot.insert_rewards(cursor, [pack_reward(Reward(name, "r", "d1", q, "learned", "reward", 5))])
+        hot.open_episodes(cursor, [(name, "e", 5), (name, "ghost", 5)])
+        hot.write_cells(cursor, [(name, 1, 1, "a", q, 1, 0, 0.0, 0)])
+    # Writing says whose row it is, and reading tells whose row came.
+    hot.mark_decisions(cursor, [("void", 2, 1, mine, "d1")])
+    hot.touch_episodes(cursor, [(3, 11, mine, "e")])
+    hot.close_episodes(cursor, [(0.25, "close", 3, 2, 12, mine, "e")])
+    hot.drop_episodes(cursor, [(mine, "ghost")])
+    hot.write_cells(cursor, [(mine, 1, 1, "a", 0.5, 1, 1, 0.0, 1)])
+    for name, status, episodes, q in (
+        (mine, "void", [("e", "closed")], 0.5),
+        (theirs, "open", [("e", "open"), ("ghost", "open")], 0.75),
+    ):
+        (tenant,) = hot.lock_tenants(cursor, [name])
+        (decision,) = hot.find_decisions(cursor, [(name, "d1")])
+        (chained,) = hot.whole_chains(cursor, [(name, "e")])
+        (reward,) = hot.find_rewards(cursor, [(name, "r")])
+        found = sorted(hot.lock_episodes(cursor, [(name, "e"), (name, "ghost")]))
+        assert {row[0] for row in (tenant, decision, chained, reward, *found)} == {name}
+        assert (decision[-3], chained[-3]) == (status, status)
+        assert [row[1:3] for row in found] == episodes
+        assert hot.rewards_of(cursor, [(name, "d1")]) == [(name, "d1", values[name])]
+        assert [row[:2] for row in hot.open_chains(cursor, [(name, "e")])] == (
+            [(name, "d1")] if status == "open" else []
+        )
+        assert [[cell[:2] for cell in row] for row in hot.read_cells(cursor, [(name, 1, 1)])] == [[("a", q)]]
+    assert [row[0] for row in hot.find_archived(cursor, [(theirs, "old")])] == [theirs]
+    assert [row[0] for row in hot.find_archived_rewards(cursor, [(theirs, "old")])] == [theirs]
+    assert hot.find_archived(cursor, [(mine, "old")]) == []
+    assert hot.find_archived_rewards(cursor, [(mine, "old")]) == []
 
 
 def test_empty_lists_ask_for_nothing(hot: HotStatements, cursor: Any) -> None:
