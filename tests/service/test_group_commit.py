@@ -1,4 +1,4 @@
-"""Group commit of a whole server: calls of any tenants share a transaction, and too many are shed, on both databases."""
+"""Group commit of a whole server on both databases: calls of any tenants go together, and too many are shed."""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -12,7 +14,8 @@ from hypothesis import strategies as st
 from steersman.domain.strict_json import JsonRules, parse_json
 from steersman.errors import InvalidInputError
 from steersman.service.strict import MAX_DEPTH, read_document
-from tests.support.served import Caller
+from tests.support.postgres import PostgresCluster
+from tests.support.served import Caller, serving
 
 REFUSED: dict[str, bytes] = {
     "nothing but blanks": b"  ",
@@ -123,6 +126,62 @@ def test_a_body_beyond_the_limit_is_refused_before_it_is_read(company: Caller) -
     assert company.http.post("/v1/tenant", content=endless()).status_code in {405, 413}
     refused = company.http.post("/v1/roll-back", content=endless())
     assert (refused.status_code, refused.json()["code"]) == (413, "body-too-large")
+
+
+@pytest.fixture(scope="module")
+def both(
+    tmp_path_factory: pytest.TempPathFactory, postgres_server: PostgresCluster, postgres_template: str
+) -> Iterator[tuple[Caller, ...]]:
+    """A caller of a service on each database."""
+    name = postgres_server.create_database(template=postgres_template)
+    with ExitStack() as stack:
+        file = tmp_path_factory.mktemp("both") / "steersman.db"
+        servers = [stack.enter_context(serving(f"sqlite:///{file}"))]
+        servers.append(stack.enter_context(serving(postgres_server.url(name), roles=True)))
+        for server in servers:
+            server.library.create_tenant("acme", {"actions": ["hold", "trade"], "states": 2})
+        callers = tuple(server.caller("acme") for server in servers)
+        for caller in callers:
+            caller.post("/v1/decide", {"state": 0, "decision_id": "d", "episode": "e"})
+        yield callers
+    postgres_server.drop_database(name)
+
+
+ALIKE: list[tuple[str, bytes]] = [
+    *(("/v1/decide", body) for body in REFUSED.values()),
+    ("/v1/decide", b" " * (1 << 20) + b'{"state": 0}'),
+    *(
+        ("/v1/decide", b'{"state": ' + state + b"}")
+        for state in (b"2", b"-1", b"2147483648", b"9223372036854775807", b'{"size": 1}', b"0.5", b'"0"')
+    ),
+    *(
+        ("/v1/decide", b'{"state": 0, "decision_id": ' + name + b"}")
+        for name in (b'""', b'"' + b"d" * 1000 + b'"', b'"\\u007f"', b'"d\\u0085"')
+    ),
+    *(("/v1/decide", b'{"state": 0, "feasible": ' + some + b"}") for some in (b"[]", b'["none"]', b"[1]")),
+    *(
+        ("/v1/reward", b'{"decision_id": "d", "value": ' + value + b"}")
+        for value in (b"true", b'"1"', b"null", b"1e400", b"NaN", b"1.5", b"-1e308", b"9223372036854775808")
+    ),
+    ("/v1/reward", b'{"decision_id": "none", "value": 1}'),
+    ("/v1/decide:batch", b'{"items": [{"state": 9}, {"state": 0, "decision_id": ""}, {"state": NaN}]}'),
+    ("/v1/decide:batch", b'{"items": [{"state": 9}, {"state": 0, "decision_id": ""}, {"state": true}]}'),
+    ("/v1/episodes/none/close", b"{}"),
+    ("/v1/episodes/e/close", b'{"outcome": 1e400}'),
+    ("/v1/roll-back", b'{"to": 9223372036854775807}'),
+    ("/v1/versions/1/freeze", b'{"name": "1"}'),
+]
+"""Requests that are refused, as a whole or item by item."""
+
+
+@pytest.mark.parametrize(("path", "body"), ALIKE, ids=range(len(ALIKE)))
+def test_both_databases_refuse_alike(both: tuple[Caller, ...], path: str, body: bytes) -> None:
+    answers = [caller.http.post(path, content=body) for caller in both]
+    told = [answer.text.replace(answer.headers["x-request-id"], "") for answer in answers]
+    assert told[0] == told[1]
+    assert answers[0].status_code == answers[1].status_code
+    documents = answers[0].json().get("items", [{"error": answers[0].json()}])
+    assert all(400 <= item["error"]["status"] < 500 for item in documents), told[0]
 
 
 scalars = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5)
