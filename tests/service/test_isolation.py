@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 import pytest
-from sqlalchemy import select
+from sqlalchemy import event, select
 
+from steersman.store.hot import HotStatements
 from steersman.store.tables import TENANT_TABLES, audit, operations
 from steersman.usecases.keys import SCOPES, create_key, revoke_key
 from tests.support.served import Caller, Server
@@ -270,6 +272,74 @@ def test_foreign_ids_are_as_ids_that_do_not_exist(scene: Scene, route: tuple[str
     if SCOPE_OF[route] == "operator":
         assert hers.status_code == 403
     assert rows_of_victim(scene.server) == before
+
+
+@contextmanager
+def watched(server: Server, patch: pytest.MonkeyPatch) -> Iterator[list[tuple[object, ...]]]:
+    """Gather what the databases of a server are asked: each hot statement with its length, and every other one."""
+    service = server.app.service
+    assert service is not None
+    asked: list[tuple[object, ...]] = []
+
+    def watch_hot(name: str, run: Callable[[Any, list[Any]], Any]) -> None:
+        def noting(cursor: Any, rows: list[Any]) -> Any:
+            found = run(cursor, rows)
+            asked.append((name, len(rows), None if found is None else len(found)))
+            return found
+
+        patch.setattr(service.serving.hot, name, noting)
+
+    def note(_c: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        # Keys are looked up once in a while, whatever is asked, and every reader sees first whether it is heard.
+        if "api_keys" not in statement and statement != "SELECT 1":
+            asked.append((statement,))
+
+    for name in vars(HotStatements):
+        if not name.startswith("_") and callable(getattr(service.serving.hot, name)):
+            watch_hot(name, getattr(service.serving.hot, name))
+    engines = {service.serving.engine, service.operators.engine}
+    for engine in engines:
+        event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield asked
+    finally:
+        patch.undo()
+        for engine in engines:
+            event.remove(engine, "before_cursor_execute", note)
+
+
+def costs(scene: Scene, patch: pytest.MonkeyPatch, route: tuple[str, str], **options: Any) -> list[object]:
+    """What a call about the victim's ids asks of the databases, and what one about nobody's does."""
+    found: list[object] = []
+    with watched(scene.server, patch) as asked:
+        # The first time of each something may be learned that is kept, or made that is found again.
+        for ids in (scene.ids, scene.missing, scene.ids, scene.missing):
+            asked.clear()
+            scene.ask(route, ids, **options)
+            found.append(list(asked))
+    return found[2:]
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["id", "tenant"])
+@pytest.mark.parametrize("route", TENANTS, ids=" ".join)
+def test_what_is_foreign_costs_what_is_missing_does(
+    scene: Scene, route: tuple[str, str], named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same statements are sent, so that no clock tells whether somebody else has the id."""
+    hers, nobodys = costs(scene, monkeypatch, route, named=named)
+    assert hers == nobodys
+
+
+@pytest.mark.parametrize(
+    "route",
+    [("GET", "/v1/decisions/{decision_id}"), ("POST", "/v1/reward"), ("GET", "/v1/episodes/{episode}")],
+)
+def test_a_cost_that_differs_would_be_seen(
+    scene: Scene, route: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = create_key(scene.server.library.database, tenant="victim", scopes=SCOPES, name="own").text
+    hers, nobodys = costs(scene, monkeypatch, route, key=key)
+    assert hers != nobodys
 
 
 @pytest.mark.parametrize("route", TENANTS, ids=" ".join)

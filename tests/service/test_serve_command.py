@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from http.client import HTTPResponse
 from pathlib import Path
 
 import httpx
@@ -225,17 +226,34 @@ def test_a_role_that_may_not_look_up_keys_is_told_which_setting_is_missing(
     assert "STEERSMAN_OPERATOR_URL" in refused.stderr
 
 
-def test_what_is_no_request_fills_no_log(tmp_path: Path) -> None:
+def test_what_is_no_request_is_told_so_and_fills_no_log(tmp_path: Path) -> None:
+    two_lengths = b"POST /v1/decide HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}"
     with started(tmp_path) as (process, http):
         for sent in (
-            b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n",
             b"FOO / HTTP/1.1\r\nhost: x\r\n\r\n",
             b"\x16\x03\x01\r\n\r\n",
+            two_lengths,
+            b"GET /healthz HTTP/1.1\r\nhost: x\r\n broken\r\n\r\n",
         ):
             with socket.create_connection((http.base_url.host, http.base_url.port or 0)) as caller:
                 caller.settimeout(30)
                 caller.sendall(sent)
-                assert caller.recv(4096).startswith(b"HTTP/1.1 ")
+                told = HTTPResponse(caller)
+                told.begin()
+                body = json.loads(told.read())
+                assert (told.status, told.getheader("content-type")) == (400, "application/problem+json")
+                assert (body["code"], body["status"], body["request_id"]) == (
+                    "not-http",
+                    400,
+                    told.getheader("x-request-id"),
+                )
+                assert caller.recv(1) == b""
+        with socket.create_connection((http.base_url.host, http.base_url.port or 0)) as caller:
+            caller.settimeout(30)
+            caller.sendall(
+                b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"
+            )
+            assert caller.recv(4096).startswith(b"HTTP/1.1 200 ")
         process.send_signal(signal.SIGTERM)
         process.wait()
     lines = [json.loads(line) for line in (tmp_path / "told.txt").read_text().splitlines()[1:]]

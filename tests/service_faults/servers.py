@@ -16,6 +16,7 @@ from typing import Any
 import uvicorn
 
 from steersman.service.app import App
+from steersman.service.protocol import HttpProtocol
 from steersman.settings import Settings
 from steersman.store.engine import Database
 from steersman.usecases.isolation import grant_roles
@@ -51,7 +52,7 @@ class _Server(uvicorn.Server):
     """A server that tells when it answers, and that dies as it is told to."""
 
     def __init__(self, life: _Life, app: App, pipe: Pipe) -> None:
-        super().__init__(uvicorn.Config(app, loop="uvloop", http="httptools", lifespan="on", log_config=None))
+        super().__init__(uvicorn.Config(app, loop="uvloop", http=HttpProtocol, lifespan="on", log_config=None))
         self._life = life
         self._app = app
         self._pipe = pipe

@@ -17,6 +17,7 @@ import uvicorn
 
 from steersman.library import Steersman
 from steersman.service.app import App
+from steersman.service.protocol import HttpProtocol
 from steersman.settings import Settings
 from steersman.usecases.keys import SCOPES, create_key
 from tests.support.postgres import OPERATOR, SERVING, url_as
@@ -83,7 +84,7 @@ def serving(database: str, *, roles: bool = False, **settings: Any) -> Iterator[
         urls = {"database_url": url_as(SERVING, database), "operator_url": url_as(OPERATOR, database)}
     log = io.StringIO()
     app = App(Settings(**urls, **settings), log_to=log)
-    config = uvicorn.Config(app, loop="uvloop", http="httptools", lifespan="on", log_config=None)
+    config = uvicorn.Config(app, loop="uvloop", http=HttpProtocol, lifespan="on", log_config=None)
     server = uvicorn.Server(config)
     listener = socket.create_server(("127.0.0.1", 0))
     # The signals of this process are pytest's, so the thread takes none.

@@ -34,6 +34,8 @@ def serve_command(
         raise MissingExtraError("serve", purpose="the service")
     import uvicorn
 
+    from steersman.service.protocol import HttpProtocol
+
     if database is not None:
         # Workers are processes of their own, which read the settings themselves.
         os.environ["STEERSMAN_DATABASE_URL"] = database
@@ -53,7 +55,7 @@ def serve_command(
             port=port,
             workers=workers,
             loop="uvloop",
-            http="httptools",
+            http=HttpProtocol,
             ws="none",
             lifespan="on",
             access_log=False,

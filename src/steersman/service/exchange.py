@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import re
-import secrets
 import time
 
 import msgspec
@@ -14,13 +11,11 @@ from steersman.service.access import Access
 from steersman.service.asgi import Scope
 from steersman.service.core import Service
 from steersman.service.problems import HttpRefusalError, problem, problem_headers, status_of
+from steersman.service.request_ids import request_id_of
 
 __all__ = ["Exchange"]
 
 _encode = msgspec.json.Encoder().encode
-_own_id = re.compile(rb"[A-Za-z0-9._-]{1,64}\Z").match
-_process = secrets.token_hex(6)
-_numbers = itertools.count(1)
 
 
 class Exchange:
@@ -44,7 +39,7 @@ class Exchange:
                 given = value
         # Several are none, whichever comes first, since whoever stands before us may have read another.
         self._header = (shown[0] if shown else b"") if len(shown) < 2 else None
-        self.request_id = given.decode() if _own_id(given) else f"{_process}-{next(_numbers):x}"
+        self.request_id = request_id_of(given)
 
     async def admit(self, scope: str) -> Access:
         """Return the key of the request, which has `scope`, and count it until `finish`.
