@@ -15,11 +15,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.reliability.judge import tell
 from tests.support.served import Caller, Server
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=8)
 numbers = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
 things = st.none() | st.booleans() | numbers | texts | st.lists(numbers, max_size=2)
+SEED = 8
 FACTORS = {
     "factors": [{"name": "stage", "values": ["early", "late"]}, {"name": "gap", "edges": [0.1, 0.25]}],
 }
@@ -76,13 +78,14 @@ def test_eight_at_once_are_one(server: Server) -> None:
     company = server.company()
     others = server.company()
     barrier = threading.Barrier(8)
+    states = random.Random(SEED).choices(range(2), k=100)
 
     def ask(caller: int) -> list[tuple[bytes, bytes]]:
         with httpx.Client(base_url=server.url, headers=company.http.headers, timeout=60.0) as http:
             answers = []
             for number in range(100):
                 barrier.wait()
-                body = {"state": number % 2, "decision_id": f"d{number}", "metadata": {"n": number}}
+                body = {"state": states[number], "decision_id": f"d{number}", "metadata": {"n": number}}
                 made = http.post("/v1/decide", json=body)
                 barrier.wait()
                 rewarded = http.post("/v1/reward", json={"decision_id": f"d{number}", "value": 0.5})
@@ -95,6 +98,8 @@ def test_eight_at_once_are_one(server: Server) -> None:
     with ThreadPoolExecutor(8) as pool:
         first, *same = pool.map(ask, range(8))
     assert all(answers == first for answers in same)
+    again = sum(len(answers) for answers in same)
+    tell(SEED, f"{len(first)} ids, {2 * (len(first) + again)} calls by 8 callers, {2 * again} of them again")
     cells = company.get("/v1/cells").json()["states"]
     assert sum(cell["visits"] for state in cells for cell in state["cells"]) == 100
     assert sum(cell["updates"] for state in cells for cell in state["cells"]) == 100
