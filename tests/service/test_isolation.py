@@ -274,6 +274,19 @@ def test_foreign_ids_are_as_ids_that_do_not_exist(scene: Scene, route: tuple[str
     assert rows_of_victim(scene.server) == before
 
 
+@pytest.mark.parametrize("named", [False, True], ids=["id", "tenant"])
+@pytest.mark.parametrize("route", KEYED, ids=" ".join)
+def test_the_log_quotes_nothing_of_a_request(scene: Scene, route: tuple[str, str], named: bool) -> None:
+    """Neither ids of the path, the query, the body or a header, nor keys, good or bad."""
+    quoted = dict.fromkeys(scene.missing, f"quoted-{CANARY}") | {"tenant": "nobody"}
+    secret = f"sk_{'0' * 12}_{CANARY}"
+    before = len(scene.server.log.getvalue())
+    answers = [scene.ask(route, quoted, named=named), scene.ask(route, quoted, named=named, key=secret)]
+    lines = scene.server.log.getvalue()[before:]
+    assert {answer.headers["x-request-id"] in lines for answer in answers if answer.is_error} == {True}
+    assert CANARY not in lines
+
+
 @contextmanager
 def watched(server: Server, patch: pytest.MonkeyPatch) -> Iterator[list[tuple[object, ...]]]:
     """Gather what the databases of a server are asked: each hot statement with its length, and every other one."""

@@ -125,6 +125,37 @@ def test_tenants_beyond_the_first_hundred_share_a_label() -> None:
     assert found['steersman_batch_items_sum{verb="decide"}'] == 450
 
 
+def test_there_is_a_metric_of_each_kind_and_no_label_that_callers_can_make_up(server: Server) -> None:
+    company = server.company()
+    for number in range(3):
+        company.post("/v1/decide", {"state": number, "decision_id": f"d{number}", "episode": f"e{number}"})
+        company.post("/v1/reward", {"decision_id": f"d{number}", "value": 0.5})
+        company.post(f"/v1/episodes/e{number}/close")
+        company.http.request(f"MADE{number}", f"/v1/decisions/d{number}")
+        company.get(f"/v1/decisions/none{number}", **{f"made{number}": "up"})
+    page = server.http.get("/metrics").text
+    kinds = dict(re.findall(r"^# TYPE (\w+) (\w+)$", page, re.MULTILINE))
+    assert {name: kind for name, kind in kinds.items() if not name.endswith("_created")} == {
+        "steersman_requests_total": "counter",
+        "steersman_request_seconds": "histogram",
+        "steersman_decisions_total": "counter",
+        "steersman_explored_decisions_total": "counter",  # over decisions: the share of exploration
+        "steersman_rewards": "summary",  # sum over count: the mean reward
+        "steersman_conflicts_total": "counter",
+        "steersman_batch_items": "histogram",
+        "steersman_commit_seconds": "histogram",
+        "steersman_queue_items": "gauge",
+    }
+    labels: dict[str, set[str]] = {}
+    for name, value in re.findall(r'[{,](\w+)="([^"]*)"', page):
+        labels.setdefault(name, set()).add(value)
+    assert labels.keys() == {"route", "status", "tenant", "verb", "le"}
+    document = server.http.get("/openapi.json").json()
+    assert labels["route"] <= {*document["paths"], "(none)"}
+    assert labels["verb"] == {"decide", "reward", "close"}
+    assert all(re.fullmatch(r"[1-5]\d\d", status) for status in labels["status"])
+
+
 def test_paths_that_are_no_routes_share_a_label(server: Server) -> None:
     for number in range(20):
         server.http.get(f"/v1/none/{number}")
