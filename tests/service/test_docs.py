@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import json
 import re
+import sys
+from collections.abc import Iterator
+from typing import Any
 
+from steersman.library import Steersman
 from steersman.service.metrics import Metrics
 from steersman.service.problems import STATUS
 from tests.house.rules import ROOT
 from tests.support.served import Server
+
+PROBLEM = {"type", "title", "status", "detail", "code", "hint", "request_id"}
+LIST = {"items", "next", "after"}
+"""What HTTP adds to the words of the library: problem documents (RFC 9457), and lists in pages."""
 
 PAGE = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")
 
@@ -18,6 +28,48 @@ def test_every_route_has_a_heading(server: Server) -> None:
     described = [f"{method.upper()} {path}" for path, found in document["paths"].items() for method in found]
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     assert re.findall(r"^## (.+)$", page, re.MULTILINE) == described
+
+
+def names_in(found: Any) -> Iterator[str]:
+    """Every property and parameter that a description names."""
+    if isinstance(found, dict):
+        properties = found.get("properties")
+        yield from properties if isinstance(properties, dict) else ()
+        if {"name", "in", "schema"} <= found.keys() and found["in"] != "header":
+            yield found["name"]
+    for inner in found.values() if isinstance(found, dict) else found if isinstance(found, list) else ():
+        yield from names_in(inner)
+
+
+def keys_in(declared: Any) -> Iterator[str]:
+    if isinstance(declared, dict):
+        yield from declared
+    for inner in declared.values() if isinstance(declared, dict) else declared:
+        if isinstance(inner, dict | list):
+            yield from keys_in(inner)
+
+
+def test_the_description_has_the_words_of_the_library(server: Server) -> None:
+    below = ("steersman.domain.", "steersman.store.", "steersman.usecases.")
+    kinds = [
+        kind
+        for name, module in [*sys.modules.items()]
+        if name.startswith(below)
+        for kind in vars(module).values()
+    ]
+    words = {
+        item.name for kind in kinds if dataclasses.is_dataclass(kind) for item in dataclasses.fields(kind)
+    }
+    for _, verb in inspect.getmembers(Steersman, inspect.isfunction):
+        words |= inspect.signature(verb).parameters.keys()
+    company = server.company(
+        states={"factors": [{"name": "stage", "values": ["early"]}, {"name": "gap", "edges": [0.5]}]}
+    )
+    words |= set(keys_in(server.library.show_tenant(company.tenant or "").spec.to_json()))
+    document = server.http.get("/openapi.json").json()
+    assert set(names_in(document)) - words - PROBLEM - LIST == set()
+    document["components"]["schemas"]["Decision"]["properties"]["tactic"] = {"type": "string"}
+    assert set(names_in(document)) - words - PROBLEM - LIST == {"tactic"}
 
 
 def test_the_problem_shown_is_the_one_that_is_answered(server: Server) -> None:
