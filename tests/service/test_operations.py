@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -9,9 +10,11 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import select
 
 from steersman.client import verbs
 from steersman.client.exchange import Request
+from steersman.store.tables import audit
 from tests.service.test_isolation import SCOPE_OF
 from tests.support.changes import CHANGES, FILES, KEYS, Scene
 from tests.support.served import Caller, Server
@@ -146,6 +149,48 @@ def test_eight_at_once_are_one(scene: Scene, server: Server, operator: Caller, v
         assert len({(answer.status_code, answer.content) for answer in answers}) == 1
         assert answers[0].is_success, answers[0].text
     assert len({*scene.rows()["audit"]} - {*before["audit"]}) == 1
+
+
+WRITTEN: dict[str, list[tuple[str, set[str]]]] = {
+    "activate": [("activate", {"before", "after"})],
+    "build_base": [("build", {"version"})],
+    "change_tenant": [("change", {"before", "after"})],
+    "create_base": [("create", {"after"})],
+    "create_key": [("create key", {"key", "name", "scopes"})],
+    "create_tenant": [("create", {"after"})],
+    "erase_tenant": [("erase", {"rows"})],
+    "freeze": [("freeze", {"of", "version", "name"})],
+    "refresh": [("refresh", {"version"})],
+    "retire_tenant": [("retire", set())],
+    "revoke_key": [("revoke key", {"key"})],
+    "roll_back": [("roll_back", {"before", "after"})],
+    "rotate_key": [("create key", {"key", "name", "scopes"}), ("rotate key", {"key", "successor"})],
+}
+"""What a change writes into the audit trail: its verb, and at least these facts."""
+
+
+@pytest.mark.parametrize("verb", OVER_HTTP)
+def test_the_trail_says_of_every_change_who_made_it_and_what_it_was(
+    scene: Scene, operator: Caller, verb: str
+) -> None:
+    def lines() -> dict[int, tuple[str, str, dict[str, Any]]]:
+        query = select(audit).where(audit.c.tenant.contains(scene.name))
+        with scene.library.database.snapshot() as connection:
+            return {
+                row.audit_id: (row.actor, row.verb, json.loads(row.detail))
+                for row in connection.execute(query)
+            }
+
+    before = lines()
+    assert send(operator, request_of(scene, verb)).is_success
+    made = sorted(
+        (line for number, line in lines().items() if number not in before), key=lambda line: line[1]
+    )
+    assert {actor for actor, *_ in made} == {f"key:{operator.key[3:15]}"}
+    assert [what for _, what, _ in made] == [what for what, _ in WRITTEN[verb]]
+    for (_, _, detail), (_, facts) in zip(made, WRITTEN[verb], strict=True):
+        assert facts <= detail.keys()
+        assert detail.get("before") != detail.get("after", {})
 
 
 def test_without_the_header_each_call_is_one_of_its_own(scene: Scene, operator: Caller) -> None:
