@@ -85,6 +85,13 @@ def test_every_status_of_an_error_is_told() -> None:
     assert set(STATUS.values()) - told <= {501}
 
 
+def test_every_code_that_is_no_error_of_the_tree_is_told() -> None:
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "src/steersman/service").rglob("*.py")]
+    codes = {code for text in sources for code in re.findall(r'HttpRefusalError\(\s*\d+,\s*"([^"]+)"', text)}
+    assert {"no-such-route", "method-not-allowed", "body-too-large", "not-ready"} <= codes
+    assert {code for code in {*codes, "internal"} if f"`{code}`" not in PAGE} == set()
+
+
 def test_every_metric_is_told() -> None:
     declared = re.findall(r"^# TYPE (\w+)", Metrics().page().decode(), re.MULTILINE)
     assert declared
