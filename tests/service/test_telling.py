@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import pytest
+from sqlalchemy import text
 
 from steersman.domain.records import Decision, Reward, SeenRow
 from steersman.errors import IdReusedError, NotFoundError
+from steersman.library import Steersman
 from steersman.service.logs import Log
 from steersman.service.metrics import Metrics
 from tests.support.served import Server, serving
@@ -72,6 +74,27 @@ def test_a_defect_is_logged_by_kind_and_place_alone(tmp_path: Path, monkeypatch:
             assert "test_telling.py" in line["where"][-1]
         assert company.get("/v1/tenant").status_code == 200
         assert "quotes the body" not in server.log.getvalue()
+
+
+def test_what_the_database_says_of_a_row_is_logged_without_the_row(store_url: str) -> None:
+    Steersman.open(store_url).close()
+    refuse = (
+        "ALTER TABLE decisions ADD CONSTRAINT planted CHECK (metadata IS NULL)"
+        if store_url.startswith("postgresql")
+        else "CREATE TRIGGER planted BEFORE INSERT ON decisions BEGIN SELECT RAISE(ABORT, 'planted'); END"
+    )
+    with serving(store_url) as server:
+        company = server.company()
+        with server.library.database.transaction() as connection:
+            connection.execute(text(refuse))
+        body = {"state": 0, "metadata": {"secret": "in-the-body"}, "decision_id": "id-in-the-body"}
+        answer = company.post("/v1/decide", body)
+        assert (answer.status_code, answer.json()["code"]) == (500, "store")
+        assert "planted" not in answer.text
+        (line,) = [line for line in lines(server) if line["event"] == "store"]
+        assert line["request_id"] == answer.headers["x-request-id"]
+        assert "planted" in line["message"]
+        assert "in-the-body" not in server.log.getvalue() + answer.text
 
 
 def samples(page: bytes | str) -> dict[str, float]:
