@@ -6,6 +6,7 @@ import json
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from math import fsum, isclose
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -103,6 +104,44 @@ def test_eight_at_once_are_one(server: Server) -> None:
     cells = company.get("/v1/cells").json()["states"]
     assert sum(cell["visits"] for state in cells for cell in state["cells"]) == 100
     assert sum(cell["updates"] for state in cells for cell in state["cells"]) == 100
+    assert server.library.verify(company.tenant).clean
+
+
+def test_eight_closes_and_voids_at_once_are_one(server: Server) -> None:
+    """A hundred episodes and as many decisions, each closed or taken back by eight callers at the same moment."""
+    company, generator = server.company(), random.Random(SEED)
+    for number in range(100):
+        items = [
+            {"state": 0, "decision_id": f"kept{number}", "episode": f"e{number}"},
+            {"state": 1, "decision_id": f"back{number}"},
+        ]
+        made = company.post("/v1/decide:batch", {"items": items})
+        assert all("action" in item for item in made.json()["items"]), made.text
+    outcomes = [generator.random() for _ in range(100)]
+    barrier = threading.Barrier(8)
+
+    def ask(_: int) -> list[tuple[bytes, bytes]]:
+        with httpx.Client(base_url=server.url, headers=company.http.headers, timeout=60.0) as http:
+            answers = []
+            for number, outcome in enumerate(outcomes):
+                barrier.wait()
+                closed = http.post(f"/v1/episodes/e{number}/close", json={"outcome": outcome})
+                barrier.wait()
+                back = http.post(f"/v1/decisions/back{number}/void")
+                assert (closed.status_code, back.status_code) == (200, 200), (closed.text, back.text)
+                answers.append((closed.content, back.content))
+            return answers
+
+    with ThreadPoolExecutor(8) as pool:
+        first, *same = pool.map(ask, range(8))
+    assert all(answers == first for answers in same)
+    tell(SEED, f"{len(outcomes)} closes and voids by 8 callers, {2 * 7 * len(outcomes)} of them again")
+    cells = {state["state"]: state["cells"] for state in company.get("/v1/cells").json()["states"]}
+    kept = cells.pop(0)
+    assert (sum(cell["visits"] for cell in kept), sum(cell["updates"] for cell in kept)) == (100, 100)
+    assert sum(cell["visits"] for state in cells.values() for cell in state) == 0
+    learned = fsum(cell["q"] * cell["updates"] for cell in kept)  # with 1/n steps, q is a mean
+    assert isclose(learned, fsum(outcomes), rel_tol=1e-9)
     assert server.library.verify(company.tenant).clean
 
 
