@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from steersman.service.access import LONGEST_TRUST
+from steersman.store.clock import now
 from steersman.store.engine import Database
 from steersman.usecases.isolation import pairing_problems
 from steersman.usecases.keys import SCOPES, create_key, list_keys, revoke_key, rotate_key
@@ -55,6 +56,7 @@ def test_a_rotated_key_goes_on_for_its_overlap(server: Server, company: Caller) 
 
 def test_it_is_noted_when_a_key_was_used(tmp_path: Path) -> None:
     url = str(tmp_path / "steersman.db")
+    started = now()
     with serving(url) as server:
         company = server.company()
         idle = create_key(
@@ -64,7 +66,9 @@ def test_it_is_noted_when_a_key_was_used(tmp_path: Path) -> None:
     with serving(url) as server:
         used = {key.key_id: key.last_used_at for key in list_keys(server.library.database, company.tenant)}
     assert used.pop(idle) is None
-    assert list(used.values()) != [None]
+    (noted,) = used.values()
+    assert noted is not None
+    assert started <= noted <= now()
 
 
 def test_a_key_is_slowed_down_and_others_are_not(narrow: Server) -> None:

@@ -164,6 +164,7 @@ def test_several_workers_share_database_and_metrics(store_url: str, tmp_path: Pa
     headers = bearer(store_url)
     with started(tmp_path, "--workers", "2", "--database", store_url) as (process, http):
         workers = psutil.Process(process.pid).children(recursive=True)
+        assert sum("spawn_main" in " ".join(worker.cmdline()) for worker in workers) == 2
         for number in range(20):
             with httpx.Client(base_url=http.base_url, headers=headers, timeout=30.0) as caller:
                 body = {"state": 0, "decision_id": f"d{number // 2}"}
