@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -167,7 +168,16 @@ ALIKE: list[tuple[str, bytes]] = [
     ("/v1/decide:batch", b'{"items": [{"state": 9}, {"state": 0, "decision_id": ""}, {"state": NaN}]}'),
     ("/v1/decide:batch", b'{"items": [{"state": 9}, {"state": 0, "decision_id": ""}, {"state": true}]}'),
     ("/v1/episodes/none/close", b"{}"),
-    ("/v1/episodes/e/close", b'{"outcome": 1e400}'),
+    *(
+        (path, body.replace(b"?", number))
+        for path, body in (
+            ("/v1/episodes/e/close", b'{"outcome": ?}'),
+            ("/v1/episodes/close:batch", b'{"items": [{"episode": "e", "outcome": ?}]}'),
+            ("/v1/reward:batch", b'{"items": [{"decision_id": "d", "value": ?}]}'),
+            ("/v1/decide", b'{"state": {"gap": ?}}'),
+        )
+        for number in (b"1e400", b"-1e999", b"NaN", b"-Infinity")
+    ),
     ("/v1/roll-back", b'{"to": 9223372036854775807}'),
     ("/v1/versions/1/freeze", b'{"name": "1"}'),
 ]
@@ -182,6 +192,8 @@ def test_both_databases_refuse_alike(both: tuple[Caller, ...], path: str, body: 
     assert answers[0].status_code == answers[1].status_code
     documents = answers[0].json().get("items", [{"error": answers[0].json()}])
     assert all(400 <= item["error"]["status"] < 500 for item in documents), told[0]
+    # A number that is none is never repeated, in whatever form.
+    assert not re.search(r"\b(nan|inf|infinity|1e400|1e999)\b", told[0], re.IGNORECASE)
 
 
 scalars = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5)
