@@ -12,8 +12,8 @@ import pytest
 
 from steersman.library import Steersman
 from steersman.usecases.explain import list_decisions
-from tests.service.test_group_commit import nobody_decides
-from tests.service.test_serve_command import bearer, started
+from tests.service.test_group_commit import eventually, nobody_decides
+from tests.service.test_serve_command import answers, bearer, started
 
 CALLS = 6
 
@@ -37,17 +37,18 @@ def test_what_waits_when_the_end_is_asked_for_is_committed_and_answered(
 
         assert ask("first").status_code == 200
         with nobody_decides(library):
-            waiting = [pool.submit(ask, f"waits {number}") for number in range(CALLS)]
-            time.sleep(1.0)  # enough for all of them to arrive
+            waiting = [pool.submit(ask, "waits 0")]
+            time.sleep(1.0)  # enough for it to begin, so that the others wait behind it
+            waiting += [pool.submit(ask, f"waits {number}") for number in range(1, CALLS)]
+            depth = f'steersman_queue_items{{verb="decide"}} {CALLS - 1}.0'
+            eventually(lambda: depth in http.get("/metrics").text.splitlines())
             process.send_signal(signal.SIGTERM)
-            time.sleep(0.5)
+            eventually(lambda: not answers(http))
             assert process.poll() is None
             assert not any(call.done() for call in waiting)
-            with pytest.raises(httpx.TransportError):
-                httpx.get(f"{http.base_url}/healthz", timeout=2.0)
-        answers = [call.result() for call in waiting]
+        answered = [call.result().status_code for call in waiting]
         assert process.wait(60) == 0
-        assert [answer.status_code for answer in answers] == [200] * CALLS
+        assert answered == [200] * CALLS
         stored = {item.decision_id for item in list_decisions(library.database, "acme", limit=100)}
         assert stored == {"first", *(f"waits {number}" for number in range(CALLS))}
         assert library.verify().clean

@@ -46,6 +46,14 @@ def eventually(true: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+def has_begun(server: Server, verb: str) -> bool:
+    """Whether a transaction runs with all that was asked for so far."""
+    service = server.app.service
+    assert service is not None
+    gatherer = {"decide": service.decides, "reward": service.rewards}[verb]
+    return gatherer._busy and gatherer.depth == 0
+
+
 @pytest.mark.parametrize("verb", ["decide", "reward"])
 def test_calls_of_several_tenants_share_a_transaction(short: Server, verb: str) -> None:
     callers = [short.company() for _ in range(3)]
@@ -63,7 +71,7 @@ def test_calls_of_several_tenants_share_a_transaction(short: Server, verb: str) 
     with ThreadPoolExecutor(4) as pool:
         with nobody_decides(short.library):
             answers = [pool.submit(first[0].post, f"/v1/{verb}", first[1])]
-            time.sleep(0.2)  # what has begun waits for the database, and no more for company
+            eventually(lambda: has_begun(short, verb))  # it waits for the database, and no more for company
             answers += [pool.submit(caller.post, f"/v1/{verb}", body) for caller, body in others]
             eventually(lambda: sample(short, waits) == 3)
             assert not any(answer.done() for answer in answers)
@@ -82,7 +90,7 @@ def test_more_than_may_wait_is_shed_at_once(short: Server) -> None:
     with ThreadPoolExecutor(QUEUE + 1) as pool:
         with nobody_decides(short.library):
             answers = [pool.submit(company.post, "/v1/decide", {"state": 0, "decision_id": "begun"})]
-            time.sleep(0.2)
+            eventually(lambda: has_begun(short, "decide"))
             names = [f"d{number}" for number in range(QUEUE)]
             answers += [
                 pool.submit(company.post, "/v1/decide", {"state": 0, "decision_id": name}) for name in names
