@@ -16,6 +16,7 @@ SteersmanError
 │   ├── ForbiddenError           the key has not the scope
 │   ├── RateLimitedError         the key asks more often than it may
 │   └── OverloadedError          the service has no room for more work
+├── ClientBusyError              a client with more calls at once than it came to
 ├── ConflictError                the id is taken, with other content
 │   ├── IdReusedError            the id of a call was used for a call with other content
 │   ├── ArchivedError            a change of a decision that was archived
@@ -46,6 +47,7 @@ __all__ = [
     "AccessError",
     "ArchivedError",
     "BindingMismatchError",
+    "ClientBusyError",
     "ConflictError",
     "DecisionLearnedError",
     "DecisionVoidError",
@@ -196,6 +198,10 @@ class OverloadedError(AccessError):
         """Say in how many seconds a retry makes sense: `retry_after`."""
         super().__init__(message, where=where, hint=hint)
         self.retry_after = retry_after
+
+
+class ClientBusyError(SteersmanError):
+    """The client had more calls at once than it came to before the deadline; nothing of this call was sent."""
 
 
 class ConflictError(SteersmanError):

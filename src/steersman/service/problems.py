@@ -33,6 +33,7 @@ STATUS: dict[type[SteersmanError], int] = {
     errors.ForbiddenError: 403,
     errors.RateLimitedError: 429,
     errors.OverloadedError: 503,
+    errors.ClientBusyError: 503,
     errors.ConflictError: 409,
     errors.IdReusedError: 422,
     errors.ArchivedError: 410,
