@@ -70,8 +70,17 @@ def _die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def arm(database: Database, point: str, passes: int, end: Callable[[], None] = _die) -> None:
+def arm(
+    database: Database,
+    point: str,
+    passes: int,
+    end: Callable[[], None] = _die,
+    *,
+    views: Iterable[Database] = (),
+) -> None:
     """Call `end` when a transaction of `database` passes `point` for the `passes`-th time.
+
+    Those of `views`, which were made of it before, count as well; views that are made later do so by themselves.
 
     The points are reached by wrapping what is there, from outside; nothing in the library knows of them.
     """
@@ -83,17 +92,20 @@ def arm(database: Database, point: str, passes: int, end: Callable[[], None] = _
         if left == 0:
             end()
 
-    wrapped: Any = database
+    wrapped: list[Any] = [database, *views]
     dialect: Any = database.engine.dialect
     if point == "before BEGIN":
         event.listen(database.engine, "begin", pass_by, insert=True)
-        wrapped.begin_hot = _preceded_by(pass_by, database.begin_hot)
+        for one in wrapped:
+            one.begin_hot = _preceded_by(pass_by, one.begin_hot)
     elif point == "before COMMIT":
         event.listen(database.engine, "commit", pass_by)
-        wrapped.commit_hot = _preceded_by(pass_by, database.commit_hot)
+        for one in wrapped:
+            one.commit_hot = _preceded_by(pass_by, one.commit_hot)
     elif point == "after COMMIT":
         dialect.do_commit = _followed_by(pass_by, dialect.do_commit)
-        wrapped.commit_hot = _followed_by(pass_by, database.commit_hot)
+        for one in wrapped:
+            one.commit_hot = _followed_by(pass_by, one.commit_hot)
     elif point == "after write":
         for name in _WRITES:
             setattr(database.hot, name, _followed_by(pass_by, getattr(database.hot, name)))

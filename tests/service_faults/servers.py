@@ -52,7 +52,9 @@ class _Server(uvicorn.Server):
     """A server that tells when it answers, and that dies as it is told to."""
 
     def __init__(self, life: _Life, app: App, pipe: Pipe) -> None:
-        super().__init__(uvicorn.Config(app, loop="uvloop", http=HttpProtocol, lifespan="on", log_config=None))
+        super().__init__(
+            uvicorn.Config(app, loop="uvloop", http=HttpProtocol, lifespan="on", log_config=None)
+        )
         self._life = life
         self._app = app
         self._pipe = pipe
@@ -61,8 +63,9 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         death = self._life.death
         if death is not None and death.point is not None:
-            assert self._app.service is not None
-            arm(self._app.service.serving, death.point, death.passes)
+            service = self._app.service
+            assert service is not None
+            arm(service.serving, death.point, death.passes, views=[service._hasty])
         tell_parent(self._pipe, "ready" if self.started else "the server did not start")
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from http.client import HTTPException
 from itertools import chain
 from random import Random
 
+import pytest
+
+from steersman.domain.records import DecideRequest
 from tests.reliability.books import losses, read_books, reconcile
 from tests.reliability.clients import POINTS, Death
 from tests.reliability.judge import judge, tell
-from tests.reliability.plans import Call, make_plan, strangers
+from tests.reliability.plans import PLAIN, Call, make_plan, strangers
 from tests.service_faults.callers import Callers, Wire, perform
 from tests.service_faults.servers import Deployment, ServerProcess
 
@@ -39,6 +43,25 @@ def test_sixty_kills_under_four_callers(store_url: str, deployed: Deploy) -> Non
     assert set(callers.again) <= {"no answer", "503 overloaded", "503 store-unavailable"}
     assert losses(books, callers.acknowledged) == []
     assert strangers(books, all_of(plans)) == []
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_decide_passes_every_point(store_url: str, deployed: Deploy, point: str) -> None:
+    """Wherever the transaction of a decide runs, it is one that the server can be told to die in."""
+    deployment = deployed(store_url)
+    server = deployment.server()
+    server.start()
+    wire = Wire(server.port, deployment.key)
+    perform(wire, Call("decide", (DecideRequest(PLAIN, 0, decision_id="first"),)))
+    server.kill()  # the first decide of a tenant makes its version, in a transaction of another kind
+    wire.close()
+    server.start(Death(point))
+    with pytest.raises((OSError, HTTPException)):
+        perform(wire, Call("decide", (DecideRequest(PLAIN, 0, decision_id="second"),)))
+    server.await_death()
+    wire.close()
+    stored = {row["decision_id"] for row in read_books(store_url).decisions}
+    assert stored == ({"first", "second"} if point == "after COMMIT" else {"first"})
 
 
 def die(server: ServerProcess, callers: Callers, deaths: Iterable[Death], url: str) -> int:
