@@ -26,10 +26,11 @@ from steersman.library import Steersman
 from steersman.settings import Settings
 from steersman.store.engine import Database
 from steersman.store.failures import is_transient, translated, translation
-from steersman.usecases.isolation import serving_problems
+from steersman.usecases.database import upgrade_database
+from steersman.usecases.isolation import grant_roles, serving_problems
 from tests.support.company import Company
 from tests.support.drivers import driver_cursor
-from tests.support.postgres import PostgresCluster
+from tests.support.postgres import OPERATOR, SERVING, PostgresCluster, url_as
 
 HASTY = Settings(patience=0.2)
 
@@ -160,12 +161,33 @@ def test_a_server_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_database_or_role_that_is_not_there(postgres_server: PostgresCluster) -> None:
-    for url in (
-        postgres_server.url("nowhere"),
-        postgres_server.url("template1").replace("tester", "nobody"),
+    for url, part in (
+        (postgres_server.url("nowhere"), "the database's name"),
+        (postgres_server.url("template1").replace("tester", "nobody"), "the role or the password"),
     ):
-        with pytest.raises(StoreError, match="does not exist"):
+        with pytest.raises(StoreUnavailableError, match="does not exist") as caught:
             Database.open(url, settings=HASTY)
+        assert f"correct {part}" in (caught.value.hint or "")
+
+
+def test_a_role_that_is_not_let_in(private_postgres: PostgresCluster) -> None:
+    url = private_postgres.url("template1")
+    private_postgres.administer("ALTER ROLE tester PASSWORD 'right'")
+    private_postgres.administer("REVOKE ALL ON DATABASE template1 FROM PUBLIC")
+    (private_postgres.folder / "pg_hba.conf").write_text(
+        "local all postgres trust\nlocal all all scram-sha-256\n"
+    )
+    private_postgres.restart("fast")
+    for who, message, hint in (
+        ("tester", "no password supplied", "correct the role or the password"),
+        ("tester:wrong", "password authentication failed", "correct the role or the password"),
+        ("tester:right", "permission denied for database", "GRANT CONNECT"),
+    ):
+        with pytest.raises(StoreUnavailableError, match=message) as caught:
+            Database.open(url.replace("tester", who))
+        assert hint in (caught.value.hint or "")
+        assert caught.value.__cause__ is not None
+        assert not is_transient(caught.value.__cause__)  # it is said at once
 
 
 def test_a_missing_table_on_a_server(server_library: Steersman) -> None:
@@ -182,6 +204,18 @@ def test_a_role_that_may_not(server_library: Steersman) -> None:
     with server_library.database.transaction() as connection:
         connection.execute(text("REVOKE ALL ON tenants FROM tester"))
     require_error(call_everything(company), StoreError, "permission denied for table tenants")
+
+
+def test_a_role_that_is_not_the_owner_is_told_who_may(empty_postgres_url: str, postgres_url: str) -> None:
+    with Steersman.open(url_as(OPERATOR, postgres_url)) as operators:
+        for work, message in (
+            (lambda: upgrade_database(url_as(SERVING, empty_postgres_url)), "denied for schema public"),
+            (lambda: grant_roles(operators.database, serving=SERVING, operator=OPERATOR), "must be owner of"),
+        ):
+            with pytest.raises(StoreError, match=message) as caught:
+                work()
+            assert type(caught.value) is StoreError
+            assert "run as the owner" in (caught.value.hint or "")
 
 
 def test_a_connection_that_the_server_ends(

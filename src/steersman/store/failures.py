@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -27,6 +28,25 @@ _GONE = {"08", "57", "53"}
 _READ_ONLY = "25006"
 _SQLITE_FULL = {"database or disk is full", "disk I/O error"}
 
+# A connection that is refused comes without a SQLSTATE, so that the words are all there is.
+_REFUSALS = (
+    (
+        re.compile(
+            r"authentication failed|no password supplied|role .* does not exist|no pg_hba\.conf entry"
+        ),
+        "correct the role or the password in the database's URL",
+    ),
+    (
+        re.compile(r"database .* does not exist"),
+        "correct the database's name in its URL, or make it as docs/postgresql.md says",
+    ),
+    (
+        re.compile(r"permission denied for database"),
+        "as the database's owner: GRANT CONNECT ON DATABASE ... TO the role",
+    ),
+)
+_MAY_NOT = "42501"  # SQLSTATE: insufficient privilege
+
 
 def is_transient(error: BaseException) -> bool:
     """Return whether the same transaction may succeed when it is tried again."""
@@ -34,7 +54,7 @@ def is_transient(error: BaseException) -> bool:
     if isinstance(cause, pysqlite3.dbapi2.Error):
         return "UNIQUE constraint failed" in str(cause)
     state = getattr(cause, "sqlstate", None)
-    if state == "53100":
+    if state == "53100" or _refusal_hint(cause) is not None:
         return False
     return state in _AGAIN or _is_away(state, cause)
 
@@ -62,10 +82,16 @@ def translation(error: BaseException) -> SteersmanError:
     if state in _AGAIN or _is_away(state, cause):
         return StoreUnavailableError(
             f"the database is not available: {text}",
-            hint="nothing was acknowledged; call again with the same ids",
+            hint=_refusal_hint(cause) or "nothing was acknowledged; call again with the same ids",
         )
     if isinstance(cause, sqlalchemy.exc.TimeoutError):
         return StoreUnavailableError("no database connection became free in time")
+    if state == _MAY_NOT:
+        return StoreError(
+            f"the database refused: {text}",
+            hint="`steersman db upgrade` and `db grant` run as the owner, other commands as the owner or the "
+            "operators' role",
+        )
     return StoreError(f"the database refused: {text}")
 
 
@@ -94,6 +120,13 @@ def _is_disconnect(cause: BaseException) -> bool:
     # Psycopg raises a kind of OperationalError without a SQLSTATE when the socket is gone or cannot be opened.
     kinds = {kind.__name__ for kind in type(cause).__mro__}
     return "OperationalError" in kinds and not getattr(cause, "sqlstate", None)
+
+
+def _refusal_hint(cause: BaseException) -> str | None:
+    """Return what to do about a connection that the server refused for good; None for any other error."""
+    if not _is_disconnect(cause):
+        return None
+    return next((hint for words, hint in _REFUSALS if words.search(str(cause))), None)
 
 
 def _sqlite_translation(text: str) -> SteersmanError:
