@@ -17,7 +17,9 @@ SteersmanError
 │   ├── RateLimitedError         the key asks more often than it may
 │   └── OverloadedError          the service has no room for more work
 ├── ClientBusyError              a client with more calls at once than it came to
-├── ConflictError                the id is taken, with other content
+├── ConflictError                what is asked does not fit what is there
+│   ├── NameTakenError           a tenant, base, version or key of that id or name is there
+│   ├── KeyTextShownError        the call made a key before, whose text is not kept
 │   ├── IdReusedError            the id of a call was used for a call with other content
 │   ├── ArchivedError            a change of a decision that was archived
 │   ├── EpisodeClosedError       a decide in an episode that is closed
@@ -35,7 +37,7 @@ SteersmanError
 │   └── DeviceUnavailableError   the device asked for is not there
 └── MissingExtraError            an optional package is not installed
 
-The docstring of a class is its default message; the fields of an instance carry the facts.
+The first sentence of a class's docstring is its title and default message; the fields of an instance carry the facts.
 """
 
 from __future__ import annotations
@@ -64,7 +66,9 @@ __all__ = [
     "InvalidSpecError",
     "InvalidStateError",
     "InvalidTableError",
+    "KeyTextShownError",
     "MissingExtraError",
+    "NameTakenError",
     "NotFoundError",
     "OutputExistsError",
     "OverloadedError",
@@ -87,8 +91,8 @@ class SteersmanError(Exception):
     def __init__(
         self, message: str | None = None, *, where: str | None = None, hint: str | None = None
     ) -> None:
-        """Take the `message` (default: the class's docstring), `where` it happened and a `hint` what to do next."""
-        self.message = message if message is not None else inspect.getdoc(type(self)) or ""
+        """Take the `message` (default: the title of the class), `where` it happened and a `hint` what to do next."""
+        self.message = message if message is not None else type(self).title()
         self.where = where
         self.hint = hint
         super().__init__(self.message)
@@ -97,6 +101,11 @@ class SteersmanError(Exception):
     def code(cls) -> str:
         """Return the stable code of the class on the wire: `IdReusedError` is `id-reused`."""
         return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", cls.__name__.removesuffix("Error")).lower()
+
+    @classmethod
+    def title(cls) -> str:
+        """Return the first sentence of the class's docstring, which is true of all its errors."""
+        return (inspect.getdoc(cls) or "").partition("\n")[0]
 
     def __str__(self) -> str:
         """Return `where: message`, and the hint in a sentence of its own."""
@@ -185,7 +194,10 @@ class RateLimitedError(AccessError):
 
 
 class OverloadedError(AccessError):
-    """The service has no room for more work now; nothing of this call was kept."""
+    """The service has no room for more work now.
+
+    Nothing of this call was kept.
+    """
 
     def __init__(
         self,
@@ -205,7 +217,27 @@ class ClientBusyError(SteersmanError):
 
 
 class ConflictError(SteersmanError):
-    """The id is taken by something with other content."""
+    """What is asked does not fit what is there."""
+
+
+class NameTakenError(ConflictError):
+    """The id or name is taken."""
+
+
+class KeyTextShownError(ConflictError):
+    """The text of the key was shown once and is not kept."""
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        key_id: str,
+        where: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        """Name the key that the call made, so that it can be revoked where its text was lost: `key_id`."""
+        super().__init__(message, where=where, hint=hint)
+        self.key_id = key_id
 
 
 class IdReusedError(ConflictError):
@@ -228,6 +260,13 @@ class IdReusedError(ConflictError):
 
 class ArchivedError(ConflictError):
     """The decision was archived and does not change any more."""
+
+    def __init__(
+        self, message: str | None = None, *, where: str | None = None, hint: str | None = None
+    ) -> None:
+        """Hint at where its row is, unless told otherwise."""
+        there = "its row is in a file of the archive; see: steersman archive list TENANT"
+        super().__init__(message, where=where, hint=there if hint is None else hint)
 
 
 class EpisodeClosedError(ConflictError):
@@ -255,11 +294,17 @@ class StoreError(SteersmanError):
 
 
 class StoreUnavailableError(StoreError):
-    """The database cannot be reached; nothing was acknowledged, and the same call may be made again."""
+    """The database cannot be reached.
+
+    Nothing of this call was acknowledged, and it may be made again.
+    """
 
 
 class StoreFullError(StoreError):
-    """The database has no room to write; nothing of this call was kept."""
+    """The database has no room to write.
+
+    Nothing of this call was kept.
+    """
 
 
 class StoreCorruptError(StoreError):

@@ -34,7 +34,7 @@ def test_the_demo_writes_what_it_says_and_verifies(tmp_path: Path) -> None:
     # The same database again: its companies are there already, and nothing of theirs is touched.
     again = run(BIN / "steersman", "demo", *sizes, "--output", "shown", cwd=tmp_path)
     assert again.returncode == 1
-    assert "ConflictError" in again.stderr
+    assert "NameTakenError" in again.stderr
 
 
 def test_domains_that_cannot_be_read_are_told(tmp_path: Path) -> None:

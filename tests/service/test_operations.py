@@ -88,11 +88,11 @@ def test_a_change_is_made_once_and_answered_byte_for_byte(scene: Scene, operator
     again = send(operator, request, scene.operation_id)
     if verb in KEYS:
         made_id = first.json()["key"]["key_id"]
-        assert (again.status_code, again.json()["code"]) == (409, "conflict")
+        assert (again.status_code, again.json()["code"]) == (409, "key-text-shown")
         assert (
             again.json()["detail"] == f"this call made the key '{made_id}' before, and its text is not kept"
         )
-        assert again.json()["hint"].endswith(f"steersman keys revoke {made_id}, and create another")
+        assert again.json()["hint"].endswith(f"DELETE /v1/keys/{made_id}, and create another")
         assert first.json()["text"].split("_", 2)[2] not in again.text
     else:
         assert (again.status_code, again.content) == (first.status_code, first.content)

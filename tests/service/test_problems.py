@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,13 +11,16 @@ import pytest
 
 from steersman import errors
 from steersman.errors import SteersmanError, StoreError
-from steersman.service.problems import STATUS, HttpRefusalError, problem, problem_headers, status_of
+from steersman.service.problems import COMMANDS, STATUS, HttpRefusalError, problem, problem_headers, status_of
+from steersman.service.rest import build_rest
 from tests.house.rules import ROOT
+from tests.support.served import Server
 
 FACTS: dict[str, dict[str, Any]] = {
     "ForbiddenError": {"scope": "read"},
     "RateLimitedError": {"retry_after": 0.2},
     "OverloadedError": {"retry_after": 3.0},
+    "KeyTextShownError": {"key_id": "0123456789ab"},
     "IdReusedError": {"stored_fingerprint": "aa", "given_fingerprint": "bb"},
 }
 
@@ -49,13 +53,15 @@ def test_every_error_is_a_problem_document(kind: type[SteersmanError]) -> None:
     assert {"type", "title", "status", "code", "detail", "request_id"} <= set(document)
     assert (document["status"], document["request_id"]) == (status_of(error), "r-1")
     assert document["type"].endswith(f":{document['code']}")
-    assert document["title"] == inspect.getdoc(kind)
+    assert document["title"] == (inspect.getdoc(kind) or "").splitlines()[0]
     assert 400 <= document["status"] < 600
     assert f"## {kind.__name__}\n" in (ROOT / "docs/errors.md").read_text(encoding="utf-8")
     for name, value in FACTS.get(kind.__name__, {}).items():
         assert document[name] == value
     if issubclass(kind, StoreError):
         assert "what happened" not in str(document)
+        assert "in the log" in document["detail"]
+        assert document["title"] not in document["detail"]
     elif kind is not errors.MissingExtraError:
         assert (document["detail"], document["hint"]) == ("here: what happened", "do that")
 
@@ -66,13 +72,16 @@ def test_codes_are_stable() -> None:
     } == {
         "AccessError": ("access", 403),
         "ArchivedError": ("archived", 410),
+        "ClientBusyError": ("client-busy", 503),
         "ConflictError": ("conflict", 409),
         "DecisionLearnedError": ("decision-learned", 409),
         "DecisionVoidError": ("decision-void", 409),
         "EpisodeClosedError": ("episode-closed", 409),
         "ForbiddenError": ("forbidden", 403),
         "IdReusedError": ("id-reused", 422),
+        "KeyTextShownError": ("key-text-shown", 409),
         "MissingExtraError": ("missing-extra", 501),
+        "NameTakenError": ("name-taken", 409),
         "NotFoundError": ("not-found", 404),
         "OutputExistsError": ("output-exists", 409),
         "OverloadedError": ("overloaded", 503),
@@ -83,6 +92,54 @@ def test_codes_are_stable() -> None:
         "TenantRetiredError": ("tenant-retired", 409),
         "UnauthorizedError": ("unauthorized", 401),
     }
+
+
+def test_hints_name_routes_that_there_are() -> None:
+    paths = build_rest().openapi()["paths"]
+    described = {f"{method.upper()} {path}" for path, found in paths.items() for method in found}
+    assert set(COMMANDS.values()) <= described
+
+
+@pytest.mark.parametrize(
+    ("hint", "told"),
+    [
+        ("see: steersman tenant list", "see: GET /v1/tenants"),
+        ("create it with: steersman base create everyone", "create it with: POST /v1/bases"),
+        ("steersman keys revoke 01ab, and create another", "DELETE /v1/keys/01ab, and create another"),
+        ("the row is elsewhere; see: steersman archive list TENANT", "the row is elsewhere"),
+        ("run: steersman db upgrade", None),
+        ("call again", "call again"),
+    ],
+)
+def test_hints_to_callers_without_a_shell(hint: str, told: str | None) -> None:
+    assert problem(errors.NotFoundError("no", hint=hint), "r").get("hint") == told
+
+
+def test_no_hint_of_the_library_names_a_command_over_http() -> None:
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "src/steersman").rglob("*.py")]
+    hints = [hint for text in sources for hint in re.findall(r'hint=\(?\s*f?"([^"]*steersman [^"]*)"', text)]
+    assert len(hints) > 8
+    for hint in hints:
+        assert "steersman " not in problem(errors.NotFoundError("no", hint=hint), "r").get("hint", "")
+
+
+def test_a_title_is_true_of_what_happened(server: Server) -> None:
+    operator, company = server.caller(None), server.company()
+    company.post("/v1/decide", {"state": 0})
+    named = {"tenant": company.tenant, "declaration": {"actions": ["hold"], "states": 1}}
+    path = f"/v1/tenants/{company.tenant}/keys"
+    again = {"headers": {"idempotency-key": "once"}}
+    key = operator.post(path, {"name": "shop", "scopes": ["read"]}, **again).json()["key"]["key_id"]
+    operator.http.delete(f"/v1/keys/{key}")
+    shown = operator.post(path, {"name": "shop", "scopes": ["read"]}, **again).json()
+    assert (shown["code"], shown["key_id"]) == ("key-text-shown", key)
+    for answer, title in (
+        (shown, "The text of the key was shown once and is not kept."),
+        (operator.post("/v1/tenants", named).json(), "The id or name is taken."),
+        (operator.post(f"/v1/keys/{key}/rotate").json(), "What is asked does not fit what is there."),
+        (company.post("/v1/refresh").json(), "What is asked does not fit what is there."),
+    ):
+        assert (answer["status"], answer["title"]) == (409, title)
 
 
 def test_headers_that_a_status_calls_for() -> None:

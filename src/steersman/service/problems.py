@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
 from steersman import errors
 from steersman.errors import SteersmanError, StoreError
 
-__all__ = ["PROBLEM_TYPE", "STATUS", "HttpRefusalError", "problem", "problem_headers", "status_of"]
+__all__ = [
+    "COMMANDS",
+    "PROBLEM_TYPE",
+    "STATUS",
+    "HttpRefusalError",
+    "problem",
+    "problem_headers",
+    "status_of",
+]
 
 PROBLEM_TYPE = b"application/problem+json"
 
@@ -35,6 +45,8 @@ STATUS: dict[type[SteersmanError], int] = {
     errors.OverloadedError: 503,
     errors.ClientBusyError: 503,
     errors.ConflictError: 409,
+    errors.NameTakenError: 409,
+    errors.KeyTextShownError: 409,
     errors.IdReusedError: 422,
     errors.ArchivedError: 410,
     errors.EpisodeClosedError: 409,
@@ -54,8 +66,23 @@ STATUS: dict[type[SteersmanError], int] = {
 }
 """The status of each class."""
 
+COMMANDS = {
+    "base create": "POST /v1/bases",
+    "base list": "GET /v1/bases",
+    "keys create": "POST /v1/tenants/{tenant}/keys",
+    "keys list": "GET /v1/tenants/{tenant}/keys",
+    "keys revoke": "DELETE /v1/keys/{key_id}",
+    "tenant create": "POST /v1/tenants",
+    "tenant list": "GET /v1/tenants",
+    "verify": "POST /v1/verify",
+    "versions list": "GET /v1/versions",
+}
+"""The route that does what a command does, for callers that have no shell."""
+
 _COMMON = {"message", "where", "hint"}
 _RETRY_STORE = 1.0  # seconds after which a database that was not there may be back
+_COMMAND = re.compile(r"steersman (verify|[a-z]+ [a-z]+)(?: ([^\s,;]+))?")
+_IN_LOG = "what the database said is in the log of the service, under the request id"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -86,10 +113,10 @@ def problem(error: Exception, request_id: str) -> dict[str, Any]:
     if isinstance(error, HttpRefusalError):
         title, code, detail = HTTPStatus(status).phrase, error.code, str(error)
     elif isinstance(error, SteersmanError):
-        title, code, detail = inspect.getdoc(type(error)) or "", type(error).code(), error.message
+        title, code, detail = type(error).title(), type(error).code(), error.message
         detail = f"{error.where}: {detail}" if error.where else detail
         if isinstance(error, StoreError):
-            detail = title
+            detail = _of_store(type(error))
     else:
         title, code, detail = "This is a defect of Steersman.", "internal", "see the log under the request id"
     document: dict[str, Any] = {
@@ -102,9 +129,32 @@ def problem(error: Exception, request_id: str) -> dict[str, Any]:
     }
     if isinstance(error, SteersmanError):
         document |= {name: value for name, value in vars(error).items() if name not in _COMMON}
-        if error.hint and not isinstance(error, StoreError):
-            document["hint"] = error.hint
+        hint = None if isinstance(error, StoreError) else _without_commands(error.hint or "")
+        if hint:
+            document["hint"] = hint
     return document
+
+
+def _of_store(kind: type[StoreError]) -> str:
+    """Return what a class says beyond its title, and where the rest is told."""
+    beyond = " ".join((inspect.getdoc(kind) or "").split("\n")[2:]).removesuffix(".")
+    return f"{beyond[:1].lower()}{beyond[1:]}; {_IN_LOG}" if beyond else _IN_LOG
+
+
+def _without_commands(hint: str) -> str:
+    """Return a hint with routes in place of commands, and without the parts whose command has none."""
+    return "; ".join(
+        part
+        for part in (_COMMAND.sub(_as_route, whole) for whole in hint.split("; "))
+        if "steersman " not in part
+    )
+
+
+def _as_route(found: re.Match[str]) -> str:
+    route = COMMANDS.get(found[1])
+    if route is None:
+        return found[0]
+    return re.sub(r"\{\w+\}", quote(found[2], safe=""), route) if found[2] else route
 
 
 def problem_headers(error: Exception) -> list[tuple[bytes, bytes]]:

@@ -12,7 +12,8 @@ from sqlalchemy import Row as SqlRow
 from steersman.domain.answers import Owner
 from steersman.domain.canonical import canonical_json
 from steersman.domain.settings import TenantSpec
-from steersman.errors import ConflictError, NotFoundError
+from steersman.errors import NameTakenError, NotFoundError
+from steersman.store.access import require_sight
 from steersman.store.clock import now
 from steersman.store.hot.text import TENANT_GATE, Row
 from steersman.store.tables import TENANT_TABLES, audit, bases, operations, tenants
@@ -61,9 +62,9 @@ def head_of(row: Row) -> TenantHead:
 
 
 def insert_tenant(connection: Connection, tenant: str, spec: TenantSpec, secret: bytes) -> None:
-    """Insert a tenant without versions; raise ConflictError when the id is taken."""
+    """Insert a tenant without versions; raise NameTakenError when the id is taken."""
     if connection.execute(select(tenants.c.tenant).where(tenants.c.tenant == tenant)).first() is not None:
-        raise ConflictError(f"there is a tenant {tenant!r} already", hint="change it, or choose another id")
+        raise NameTakenError(f"there is a tenant {tenant!r} already", hint="change it, or choose another id")
     connection.execute(
         insert(tenants).values(
             tenant=tenant,
@@ -78,10 +79,10 @@ def insert_tenant(connection: Connection, tenant: str, spec: TenantSpec, secret:
 
 
 def insert_base(connection: Connection, base: str, spec: TenantSpec) -> None:
-    """Insert a base without versions; raise ConflictError when the name is taken."""
+    """Insert a base without versions; raise NameTakenError when the name is taken."""
     owner = base_owner(base)
     if connection.execute(select(bases.c.tenant).where(bases.c.tenant == owner)).first() is not None:
-        raise ConflictError(f"there is a base {base!r} already")
+        raise NameTakenError(f"there is a base {base!r} already")
     connection.execute(
         insert(bases).values(
             tenant=owner,
@@ -100,6 +101,7 @@ def get_tenant(connection: Connection, tenant: str, *, lock: bool = False) -> Ow
         connection.execute(select(func.pg_advisory_xact_lock(TENANT_GATE, func.hashtext(tenant))))
     row = connection.execute(query.with_for_update() if lock else query).first()
     if row is None:
+        require_sight(connection)
         raise NotFoundError(f"there is no tenant {tenant!r}", hint="see: steersman tenant list")
     return _tenant_of(row)
 
@@ -109,6 +111,7 @@ def get_base(connection: Connection, base: str, *, lock: bool = False) -> Owner:
     query = select(bases).where(bases.c.tenant == base_owner(base))
     row = connection.execute(query.with_for_update() if lock else query).first()
     if row is None:
+        require_sight(connection)
         raise NotFoundError(f"there is no base {base!r}", hint="see: steersman base list")
     return _base_of(row)
 
@@ -119,12 +122,14 @@ def get_owner(connection: Connection, owner: str) -> Owner:
 
 
 def list_tenants(connection: Connection) -> list[Owner]:
-    """Return every tenant, by id."""
+    """Return every tenant, by id; raise as `require_sight` does."""
+    require_sight(connection)
     return [_tenant_of(row) for row in connection.execute(select(tenants).order_by(tenants.c.tenant))]
 
 
 def list_bases(connection: Connection) -> list[Owner]:
-    """Return every base, by name."""
+    """Return every base, by name; raise as `require_sight` does."""
+    require_sight(connection)
     return [_base_of(row) for row in connection.execute(select(bases).order_by(bases.c.tenant))]
 
 

@@ -65,7 +65,7 @@ def create_base(
     """Create a base; it holds nothing until it is built.
 
     Under the same `operation_id` it is done once and answered as before. Raises InvalidSpecError, IdReusedError, and
-    ConflictError when the name is taken.
+    NameTakenError when the name is taken.
     """
     check_name(base, what="base")
     spec = read_base_spec(declaration)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 
 from steersman.domain.answers import ApiKey, IssuedKey
 from steersman.domain.identifiers import check_finite, check_name, check_text
-from steersman.errors import ConflictError, InvalidInputError, StoreError
+from steersman.errors import ConflictError, InvalidInputError, KeyTextShownError, NameTakenError, StoreError
 from steersman.store import audit, keys, schema, tenants
 from steersman.store.clock import now
 from steersman.store.connection import Connection
@@ -59,7 +59,7 @@ def create_key(
     """Create a key of a tenant that may do what `scopes` names, or with `tenant` None one of an operator.
 
     `name` is for people, at most 200 characters. The text of the answer cannot be had again: under the same
-    `operation_id` no second key is made, and ConflictError names the one that there is. Raises NotFoundError,
+    `operation_id` no second key is made, and KeyTextShownError names the one that there is. Raises NotFoundError,
     IdReusedError, or InvalidInputError for no or unknown scopes, and for an operator's key with less than all.
     """
     if tenant is not None:
@@ -183,7 +183,7 @@ def lookup_problems(database: Database) -> list[str]:
             keys.find_stored_keys(connection, {_New().key_id})
     except StoreError as error:
         # What a database says names hosts and users, so its kind must do.
-        return [f"keys cannot be looked up: {type(error).__doc__}"]
+        return [f"keys cannot be looked up: {type(error).title()}"]
     return []
 
 
@@ -207,14 +207,15 @@ def _digest(text: str) -> bytes:
 def _made_before(connection: Connection, owner: str, operation: Operation, new: _New) -> IssuedKey | None:
     """Return the key that the same call made before, when the text is still known: its COMMIT was lost.
 
-    Raises ConflictError when it is not, and None is for a call that is the first.
+    Raises KeyTextShownError when it is not, and None is for a call that is the first.
     """
     lock_operation(connection, owner, operation)
     key = first_answer(connection, owner, operation, _KEY)
     if key is None or key.key_id == new.key_id:
         return None if key is None else IssuedKey(key, new.text)
-    raise ConflictError(
+    raise KeyTextShownError(
         f"this call made the key {key.key_id!r} before, and its text is not kept",
+        key_id=key.key_id,
         hint=f"where the text was lost: steersman keys revoke {key.key_id}, and create another",
     )
 
@@ -222,9 +223,9 @@ def _made_before(connection: Connection, owner: str, operation: Operation, new: 
 def _insert(
     connection: Connection, new: _New, like: ApiKey, operation: Operation, *, actor: str
 ) -> IssuedKey:
-    """Insert a key with the owner, scopes and name of `like`; raise ConflictError when its id is taken."""
+    """Insert a key with the owner, scopes and name of `like`; raise NameTakenError when its id is taken."""
     if keys.find_stored_key(connection, new.key_id) is not None:
-        raise ConflictError(f"the id {new.key_id!r} of the new key is taken", hint="call again")
+        raise NameTakenError(f"the id {new.key_id!r} of the new key is taken", hint="call again")
     keys.insert_key(
         connection,
         new.key_id,

@@ -44,7 +44,7 @@ def create_tenant(
     """Create a tenant; its first version is made by its first decide.
 
     Under the same `operation_id` it is done once and answered as before, as long as the tenant is there. Raises
-    InvalidSpecError, also for a base that does not exist, IdReusedError, and ConflictError when the id is taken.
+    InvalidSpecError, also for a base that does not exist, IdReusedError, and NameTakenError when the id is taken.
     """
     check_name(tenant, what="tenant")
     spec = read_spec(declaration)

@@ -60,7 +60,7 @@ async def get_ready(request: Request) -> Response:
     except TimeoutError:
         problems = [f"the database did not answer within {_ANSWERS_WITHIN:g} seconds"]
     except SteersmanError as error:
-        problems = [type(error).__doc__ or ""]
+        problems = [type(error).title()]
     if problems:
         raise HttpRefusalError(503, "not-ready", "; ".join(problems))
     return answer({"status": "ready"})
