@@ -18,8 +18,9 @@ from steersman.store import access
 from steersman.store.engine import Database
 from steersman.store.tables import TENANT_TABLES, api_keys, audit, metadata, operations
 from steersman.store.transactions import HotTransaction
-from steersman.usecases.bases import refresh
+from steersman.usecases.bases import list_bases, refresh, show_base
 from steersman.usecases.close_episode import close_many
+from steersman.usecases.database import database_status
 from steersman.usecases.decide import decide, decide_many
 from steersman.usecases.doctor import doctor
 from steersman.usecases.explain import explain
@@ -27,7 +28,7 @@ from steersman.usecases.isolation import grant_roles, serving_problems
 from steersman.usecases.keys import create_key, find_key
 from steersman.usecases.reward import reward_many
 from steersman.usecases.show import show
-from steersman.usecases.tenants import change_tenant, create_tenant, show_tenant
+from steersman.usecases.tenants import change_tenant, create_tenant, list_tenants, show_tenant
 from steersman.usecases.verify import verify
 from steersman.usecases.versions import freeze, roll_back
 from steersman.usecases.void import void
@@ -124,6 +125,29 @@ def test_every_table_with_tenants_is_held(owner: Steersman, serving: Database) -
         connection.execute(select(func.count()).select_from(api_keys))
     with owner.database.snapshot() as connection:
         assert set(visible(connection)) == set(HELD)
+
+
+def test_what_asks_for_all_tenants_is_not_answered_with_none(serving: Database, postgres_url: str) -> None:
+    library = Steersman(serving)
+    for ask in (
+        library.list_tenants,
+        lambda: list_bases(serving),
+        library.doctor,
+        library.verify,
+        lambda: database_status(url_as(SERVING, postgres_url)),
+        lambda: library.show_tenant("acme"),
+        lambda: show_base(serving, "shared"),
+    ):
+        with pytest.raises(StoreError, match=f"row-level security holds the role '{SERVING}'") as caught:
+            ask()
+        assert "log in as the operators' role or as the owner" in (caught.value.hint or "")
+    # Whoever names tenants asks for no more.
+    assert [tenant.tenant for tenant in list_tenants(serving.for_tenants(["acme"]))] == ["acme"]
+    assert list_tenants(serving.for_tenants(["nobody"])) == list_tenants(serving.for_tenants([])) == []
+    with Steersman.open(url_as(OPERATOR, postgres_url)) as operators:
+        assert [tenant.tenant for tenant in operators.list_tenants()] == ["acme", "bolt"]
+        assert operators.doctor().tenants == 2
+        assert database_status(url_as(OPERATOR, postgres_url)).tenants == 2
 
 
 def test_a_view_of_a_view_admits_what_is_in_both(serving: Database) -> None:

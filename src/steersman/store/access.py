@@ -12,12 +12,20 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from steersman.domain.identifiers import check_name
+from steersman.errors import StoreError
 
-__all__ = ["admit", "begin_admitting", "check_owners"]
+__all__ = ["admit", "begin_admitting", "check_owners", "require_sight"]
 
 _ADMIT = text(
     "SELECT set_config('steersman.tenants', (COALESCE(NULLIF(current_setting('steersman.tenants', true), ''), '{}')"
     "::text[] || CAST(:names AS text[]))::text, true)"
+)
+# The role, where a policy holds it to the tenants that are named, and none is.
+_BLIND = text(
+    "SELECT current_user WHERE COALESCE(current_setting('steersman.tenants', true), '') = '' "
+    "AND row_security_active('tenants') AND NOT EXISTS (SELECT FROM pg_policy p "
+    "WHERE p.polrelid = 'tenants'::regclass AND p.polname <> 'tenants' AND p.polpermissive AND EXISTS "
+    "(SELECT FROM unnest(p.polroles) AS of_role WHERE of_role = 0 OR pg_has_role(of_role, 'MEMBER')))"
 )
 
 
@@ -33,6 +41,19 @@ def admit(connection: Connection, names: Iterable[str]) -> None:
     """Let the transaction touch the rows of the tenants and bases in `names` as well, from now on."""
     if connection.dialect.name == "postgresql":
         connection.execute(_ADMIT, {"names": _array_of(names)})
+
+
+def require_sight(connection: Connection) -> None:
+    """Raise StoreError where the transaction could see no tenant, so that none found says nothing of what there is."""
+    if connection.dialect.name != "postgresql":
+        return
+    role = connection.execute(_BLIND).scalar()
+    if role is not None:
+        raise StoreError(
+            f"row-level security holds the role {role!r} to the tenants that a transaction names, and this one asks "
+            "for all",
+            hint="log in as the operators' role or as the owner, see docs/isolation.md",
+        )
 
 
 def begin_admitting(driver: Any, names: Iterable[str]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Double, case, cast, func, inspect, select, text, union_all
 
+from steersman.store.access import require_sight
 from steersman.store.hot.text import Row
 from steersman.store.schema import HEAD, READY, current_revision
 from steersman.store.tables import cells, decisions, episodes, metadata, rewards, tenants
@@ -108,7 +109,8 @@ def schema_gaps(connection: Connection) -> list[str]:
 
 
 def tenant_statuses(connection: Connection) -> dict[str, str]:
-    """Return the status of each tenant by its id, in order, whatever else can be read of it."""
+    """Return the status of each tenant by its id, in order, whatever else can be read of it; see `require_sight`."""
+    require_sight(connection)
     query = select(tenants.c.tenant, tenants.c.status).order_by(tenants.c.tenant)
     return {row.tenant: row.status for row in connection.execute(query)}
 

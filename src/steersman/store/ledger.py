@@ -32,6 +32,7 @@ from sqlalchemy import (
 )
 
 from steersman.store import tables
+from steersman.store.access import require_sight
 from steersman.store.hot.text import DECISIONS, Row
 
 __all__ = [
@@ -138,7 +139,11 @@ def value_at(position: tuple[int, Any]) -> Any:
 
 
 def owner_names(connection: Connection) -> list[Any]:
-    """Return the names of every tenant and, with their `@`, every base; what is no name there as it is."""
+    """Return the names of every tenant and, with their `@`, every base; what is no name there as it is.
+
+    Raises as `require_sight` does.
+    """
+    require_sight(connection)
     names = union_all(select(tables.tenants.c.tenant), select(tables.bases.c.tenant))
     return sorted(connection.execute(names).scalars(), key=position_of)
 
