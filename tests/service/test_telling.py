@@ -262,7 +262,10 @@ def test_a_log_that_cannot_be_written_costs_no_answer(
 
 def test_a_role_that_must_not_serve_is_told_at_the_start(postgres_url: str) -> None:
     with serving(postgres_url) as server:
-        told = "must not serve: role 'tester' owns the tables, or is a member of the role that does"
+        told = (
+            "must not serve: role 'tester' owns the tables, or is a member of the role that does: "
+            "log in as the serving role (docs/isolation.md)"
+        )
         deadline = time.monotonic() + 30
         while told not in [line.get("message") for line in lines(server)]:
             assert time.monotonic() < deadline

@@ -78,7 +78,10 @@ def role_problems(connection: Connection) -> list[str]:
     if connection.dialect.name != "postgresql":
         return []
     role = str(connection.execute(text("SELECT current_user")).scalar_one())
-    return [*_powers(connection, role), *_unheld(connection), *_privilege_problems(connection, role)]
+    wrong = [*_powers(connection, role)] or [*_operators_powers(connection, role)]
+    if wrong:  # all else follows from it
+        return [f"{', and '.join(wrong)}: log in as the serving role (docs/isolation.md)"]
+    return [*_unheld(connection), *_privilege_problems(connection, role)]
 
 
 def _grant(connection: Connection, role: str, privileges: dict[str, str]) -> None:
@@ -111,6 +114,13 @@ def _powers(connection: Connection, role: str) -> Iterator[str]:
         yield f"role {role!r} may bypass row-level security"
     if found.owns:
         yield f"role {role!r} owns the tables, or is a member of the role that does"
+
+
+def _operators_powers(connection: Connection, role: str) -> Iterator[str]:
+    """Yield that a role is the operators', where every table of tenants admits it so."""
+    rows = connection.execute(_TABLES, {"tables": list(_HELD)}).all()
+    if rows and all("operators" in row.policies for row in rows):
+        yield f"role {role!r} is the operators'"
 
 
 def _unheld(connection: Connection) -> Iterator[str]:
