@@ -36,7 +36,9 @@ def _answer_before_commit() -> None:
 
     def run_hot(self: Database, work: Callable[[HotTransaction], Any], *, tenants: Iterable[str]) -> Any:
         raw = self.engine.raw_connection()
-        transaction = self.begin_hot(raw, tenants)
+        transaction = HotTransaction(self.engine, raw)
+        self.begin_hot(raw, tenants)
+        transaction.open()
         answer = work(transaction)
 
         def commit() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -119,3 +120,85 @@ def test_sqlalchemy_joins_a_transaction_under_way(library: Steersman) -> None:
 
     assert database.run_hot(mixed, tenants=["acme"]) == (2, 3)
     assert _rows(database)["decisions"] == 3
+
+
+def _end_backend(transaction: HotTransaction, url: str) -> None:
+    """End the server's process behind a transaction that is under way."""
+    transaction.cursor.execute("SELECT pg_backend_pid()", None)
+    ((backend,),) = transaction.cursor.fetchall()
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute("SELECT pg_terminate_backend(%s, 5000)", [backend])
+
+
+def _states_in_pool(database: Database) -> list[tuple[int, int]]:
+    """Return (pipeline status, transaction status) of the connections that the pool hands out next."""
+    taken = [database.engine.raw_connection() for _ in range(2)]
+    drivers: list[Any] = [raw.driver_connection for raw in taken]
+    found = [(int(d.pgconn.pipeline_status), int(d.pgconn.transaction_status)) for d in drivers]
+    for raw in taken:
+        raw.close()
+    return found
+
+
+@pytest.mark.parametrize("point", ["begun", "opened", "at work", "committed"])
+def test_an_interrupt_leaves_no_connection_in_a_pipeline(
+    postgres_url: str, point: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Steersman.open(postgres_url) as library:
+        library.create_tenant("acme", {"actions": ["hold", "trade"], "states": 2})
+        library.decide("acme", 0, decision_id="first")
+
+        def interrupted(plain: Any) -> Any:
+            def then(*arguments: Any) -> None:
+                plain(*arguments)
+                raise KeyboardInterrupt
+
+            return then
+
+        with monkeypatch.context() as patch:
+            if point == "begun":
+                patch.setattr(HotTransaction, "open", interrupted(lambda *_: None))
+            elif point == "opened":
+                patch.setattr(HotTransaction, "open", interrupted(HotTransaction.open))
+            elif point == "at work":
+                hot = type(library.database.hot)
+                patch.setattr(hot, "insert_decisions", interrupted(hot.insert_decisions))
+            else:
+                patch.setattr(HotTransaction, "commit", interrupted(HotTransaction.commit))
+            with pytest.raises(KeyboardInterrupt):
+                library.decide("acme", 0, decision_id="second")
+        assert _states_in_pool(library.database) == [(0, 0), (0, 0)]
+        assert library.decide("acme", 0, decision_id="second").decision_id == "second"
+        assert _rows(library.database)["decisions"] == 2
+
+
+def test_a_connection_that_ends_hides_no_error_and_fills_no_log(
+    postgres_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Steersman.open(postgres_url) as library:
+        library.create_tenant("acme", {"actions": ["hold", "trade"], "states": 2})
+        library.decide("acme", 0, decision_id="first")
+        tries = 0
+
+        def broken(transaction: HotTransaction) -> None:
+            nonlocal tries
+            tries += 1
+            _end_backend(transaction, postgres_url)
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            library.database.run_hot(broken, tenants=["acme"])
+        assert tries == 1
+
+        def once(transaction: HotTransaction) -> int:
+            nonlocal tries
+            tries += 1
+            if tries == 2:
+                _end_backend(transaction, postgres_url)
+            return len(library.database.hot.find_decisions(transaction.cursor, [("acme", "first")]))
+
+        assert library.database.run_hot(once, tenants=["acme"]) == 1
+        assert tries == 3
+        assert _states_in_pool(library.database) == [(0, 0), (0, 0)]
+    gc.collect()  # what the driver would say of a pipeline that nobody left, it says when that is collected
+    assert [record.getMessage() for record in caplog.records] == []

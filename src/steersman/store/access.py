@@ -56,15 +56,18 @@ def require_sight(connection: Connection) -> None:
         )
 
 
-def begin_admitting(driver: Any, names: Iterable[str]) -> None:
+def begin_admitting(driver: Any, names: Iterable[str], *, at_most: float | None = None) -> None:
     """Begin a transaction of `names` on a connection of psycopg, which would else take a message of its own for each.
 
-    Raises the errors of psycopg.
+    It waits `at_most` so many seconds for each lock, if not as long as the connection does. Raises the errors of
+    psycopg.
     """
     import psycopg  # an extra
 
     # The names are letters, digits and the like (see `check_owners`): there is nothing in them to escape.
     command = f"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL steersman.tenants = '{_array_of(names)}'"
+    if at_most is not None:
+        command += f"; SET LOCAL lock_timeout = {max(1, int(at_most * 1000))}"
     result = driver.pgconn.exec_(command.encode("ascii"))
     if result.status != psycopg.pq.ExecStatus.COMMAND_OK:
         if result.error_field(psycopg.pq.DiagnosticField.SQLSTATE) is None:  # the server did not say it

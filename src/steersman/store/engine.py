@@ -47,6 +47,7 @@ class Database:
         self._lock = threading.Lock()
         self._random = random.Random()
         self.admitted: frozenset[str] | None = None
+        self._patience = settings.patience  # of which views may have less
         forks.watch(self)
 
     @classmethod
@@ -177,16 +178,14 @@ class Database:
             forks.refuse_tainted(self._file)
             with translated():
                 raw = self.engine.raw_connection()
-                transaction: HotTransaction | None = None
+                transaction = HotTransaction(self.engine, raw)
                 try:
-                    transaction = self.begin_hot(raw, admitted)
+                    self.begin_hot(raw, admitted)
+                    transaction.open()
                     answer = work(transaction)
                     self.commit_hot(transaction)
                 except BaseException as error:
-                    if _is_useless(raw.driver_connection, error):
-                        raw.invalidate()
-                    elif transaction is not None:
-                        transaction.roll_back()
+                    transaction.undo(useless=_is_useless(raw.driver_connection, error))
                     raise
                 finally:
                     raw.close()
@@ -194,14 +193,14 @@ class Database:
 
         return self.patiently(once)
 
-    def begin_hot(self, raw: PoolProxiedConnection, tenants: Iterable[str]) -> HotTransaction:
-        """Begin a transaction of `tenants` that writes."""
+    def begin_hot(self, raw: PoolProxiedConnection, tenants: Iterable[str]) -> None:
+        """Send the BEGIN of a transaction of `tenants` that writes."""
         driver: Any = raw.driver_connection
         if self._file is not None:
             begin_writing(driver, self.settings.patience)
-        else:
-            begin_admitting(driver, tenants)
-        return HotTransaction(self.engine, raw)
+            return
+        hasty = self.settings.patience < self._patience
+        begin_admitting(driver, tenants, at_most=self.settings.patience if hasty else None)
 
     def commit_hot(self, transaction: HotTransaction) -> None:
         """Commit a hot transaction."""

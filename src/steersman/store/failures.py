@@ -25,6 +25,12 @@ _AGAIN = {"40001", "40P01", "23505"}
 # SQLSTATE classes: connection trouble, server shutting down or starting, too many connections.
 _GONE = {"08", "57", "53"}
 # A server that was demoted, or told to refuse writes. A new connection may lead to the one that takes them now.
+_ENDED = {
+    "57P01",
+    "57P02",
+    "57P03",
+    "57P05",
+}  # the server told that it ends this connection; the driver knows later
 _READ_ONLY = "25006"
 _SQLITE_FULL = {"database or disk is full", "disk I/O error"}
 
@@ -60,8 +66,9 @@ def is_transient(error: BaseException) -> bool:
 
 
 def outlives_its_use(error: BaseException) -> bool:
-    """Return whether the connection that raised `error` still answers, and is of no more use all the same."""
-    return getattr(_driver_error(error), "sqlstate", None) == _READ_ONLY
+    """Return whether the connection that raised `error` seems to answer still, and is of no more use all the same."""
+    state = getattr(_driver_error(error), "sqlstate", None) or ""
+    return state == _READ_ONLY or state in _ENDED or state.startswith("08")
 
 
 def translation(error: BaseException) -> SteersmanError:

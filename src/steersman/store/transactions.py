@@ -21,18 +21,22 @@ class HotTransaction:
     __slots__ = ("_driver", "_engine", "_joined", "_pipeline", "_raw", "cursor")
 
     def __init__(self, engine: Engine, raw: PoolProxiedConnection) -> None:
-        """Take the connection on which it has begun."""
+        """Take the connection on which it will begin."""
         self._engine = engine
         self._raw = raw
         self._joined: Connection | None = None
-        driver: Any = raw.driver_connection
-        self._driver, self._pipeline = driver, None
-        if engine.dialect.name == "sqlite":
-            self.cursor = driver.cursor()
+        self._driver: Any = raw.driver_connection
+        self._pipeline: Any = None
+        self.cursor: Any = None
+
+    def open(self) -> None:
+        """Go on from the BEGIN that was sent."""
+        if self._engine.dialect.name == "sqlite":
+            self.cursor = self._driver.cursor()
         else:
-            self.cursor = _PipelinedCursor(driver)
-            self._pipeline = driver.pipeline()
+            self._pipeline = self._driver.pipeline()
             self._pipeline.__enter__()
+            self.cursor = _PipelinedCursor(self._driver)
 
     @property
     def connection(self) -> Connection:
@@ -50,12 +54,25 @@ class HotTransaction:
             self.cursor.execute("COMMIT")
             self._leave_pipeline()
 
-    def roll_back(self) -> None:
-        """Undo everything."""
-        # Whatever is still heard on the way out is of statements that are undone.
-        with suppress(Exception):
-            self._leave_pipeline()
-        self._raw.rollback()
+    def undo(self, *, useless: bool) -> None:
+        """Roll back, or throw the connection away where it is `useless` or that fails; it raises nothing of its own."""
+        if not useless:
+            # Whatever is still heard on the way out is of statements that are undone.
+            with suppress(Exception):
+                self._leave_pipeline()
+            try:
+                self._raw.rollback()
+            except Exception:  # noqa: BLE001  (what went wrong before is what callers shall hear of)
+                useless = True
+        if useless or self._in_pipeline():
+            self._raw.invalidate()
+            with suppress(Exception):
+                self._leave_pipeline()  # of a connection that is closed, or the driver would warn of it later
+
+    def _in_pipeline(self) -> bool:
+        """Whether the connection would go back to its pool in a state that nobody expects there."""
+        status = getattr(getattr(self._driver, "pgconn", None), "pipeline_status", 0)
+        return bool(status)
 
     def _leave_pipeline(self) -> None:
         """Wait for what is on its way; raise the first error of it."""
