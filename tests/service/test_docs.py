@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 import json
@@ -10,9 +11,14 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from steersman import errors
+from steersman.console import health
+from steersman.domain.settings import TenantSpec
 from steersman.library import Steersman
+from steersman.service.fields import CHOICES
 from steersman.service.metrics import Metrics
-from steersman.service.problems import STATUS
+from steersman.service.problems import CODES, STATUS
+from steersman.service.rest import build_rest
 from tests.house.rules import ROOT
 from tests.support.served import Server
 
@@ -27,7 +33,146 @@ def test_every_route_has_a_heading(server: Server) -> None:
     document = server.http.get("/openapi.json").json()
     described = [f"{method.upper()} {path}" for path, found in document["paths"].items() for method in found]
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-    assert re.findall(r"^## (.+)$", page, re.MULTILINE) == described
+    assert re.findall(r"^## (.+)$", page, re.MULTILINE) == [*described, "Schemas"]
+    assert re.findall(r"^### (.+)$", page, re.MULTILINE) == [*document["components"]["schemas"]]
+
+
+def every_schema(found: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every place of a description that has properties, and what is there."""
+    if isinstance(found, dict) and isinstance(found.get("properties"), dict):
+        yield place, found
+    for name, inner in (
+        found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
+    ):
+        yield from every_schema(inner, f"{place}.{name}")
+
+
+def test_every_field_of_every_body_and_answer_is_described() -> None:
+    document = build_rest().openapi()
+    fields = {
+        f"{place}.{name}": body
+        for place, schema in every_schema(document)
+        for name, body in schema["properties"].items()
+    }
+    assert len(fields) > 250
+    assert [place for place, body in fields.items() if not body.get("description", "").endswith(".")] == []
+    times = {place: body["description"] for place, body in fields.items() if place.endswith("_at")}
+    assert len(times) > 10
+    assert [place for place, told in times.items() if "microseconds since 1970, UTC" not in told] == []
+    parameters = [
+        (place, item)
+        for place, found in document["paths"].items()
+        for operation in found.values()
+        for item in operation.get("parameters", ())
+    ]
+    assert {
+        place for place, item in parameters if not item.get("description") and item["in"] != "path"
+    } == set()
+    limits = [item["schema"] for _, item in parameters if item["name"] == "limit"]
+    assert {(limit["minimum"], limit["maximum"]) for limit in limits} == {(1, 1000)}
+    assert {limit["default"] for limit in limits} == {20, 100}
+
+
+def test_operations_have_verbs_for_names_and_sentences_for_summaries() -> None:
+    operations = [each for found in build_rest().openapi()["paths"].values() for each in found.values()]
+    names = [operation["operationId"] for operation in operations]
+    assert len(set(names)) == len(names)
+    for operation in operations:
+        assert re.fullmatch(r"[a-z]+(_[a-z]+)*", operation["operationId"])
+        assert not re.match("get_|post_|patch_|delete_", operation["operationId"])
+        assert re.fullmatch(r"[A-Z][a-z]+ [^.]+\.", operation["summary"]), operation["summary"]
+    verbs = {name for name, _ in inspect.getmembers(Steersman, inspect.isfunction)}
+    assert {"create_tenant", "decide_many", "close_episode", "freeze", "rotate_key"} <= verbs & set(names)
+
+
+def test_examples_have_every_field_of_their_bodies() -> None:
+    document = build_rest().openapi()
+    schemas = document["components"]["schemas"]
+    seen = set()
+    for found in document["paths"].values():
+        for operation in found.values():
+            body = operation.get("requestBody", {}).get("content", {}).get("application/json")
+            if body is None or body["schema"].get("$ref", "").endswith("/Changes"):  # which are parts
+                continue
+            schema, example = body["schema"], body["example"]
+            if "$ref" not in schema:
+                schema, (example,) = schema["properties"]["items"]["items"], example["items"]
+            name = schema["$ref"].rpartition("/")[2]
+            assert example.keys() == schemas[name].get("properties", {}).keys(), name
+            seen.add(name)
+    assert {"DecideBody", "RewardBody", "CloseItem", "KeyBody"} <= seen
+
+
+STORED = {
+    ("Decision", "status"): ("decisions", "status"),
+    ("Reward", "effect"): ("rewards", "effect"),
+    ("Reward", "kind"): ("rewards", "kind"),
+    ("ClosedEpisode", "kind"): ("episodes", "kind"),
+    ("Episode", "status"): ("episodes", "status"),
+    ("LearningStep", "kind"): ("learning_steps", "kind"),
+    ("PolicyVersion", "status"): ("versions", "status"),
+    ("PolicyVersion", "origin"): ("versions", "origin"),
+    ("Owner", "status"): ("tenants", "status"),
+}
+"""Fields that a column of a table holds, of which the declaration of the table names the values."""
+
+
+def values_of_columns() -> dict[tuple[str, str], set[str]]:
+    source = (ROOT / "src/steersman/store/tables.py").read_text(encoding="utf-8")
+    found = {}
+    for part in source.split("_table(\n")[1:]:
+        (table,) = re.findall(r'^    "(\w+)",', part, re.MULTILINE)[:1]
+        for column, told in re.findall(
+            r'^    _text\("(\w+)".*?\),  # (?:of the close: )?(.+)$', part, re.MULTILINE
+        ):
+            found[table, column] = set(re.split(", | or ", told))
+    return found
+
+
+def calls_of(name: str) -> Iterator[ast.Call]:
+    """Every call of the use cases of something that is called so."""
+    for path in (ROOT / "src/steersman/usecases").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == name:
+                yield node
+
+
+def texts_in(node: ast.AST | None) -> set[str]:
+    return {node.value} if isinstance(node, ast.Constant) and isinstance(node.value, str) else set()
+
+
+def argument(call: ast.Call, name: str) -> ast.expr | None:
+    return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+
+
+def test_closed_sets_of_values_are_those_of_the_code() -> None:
+    schemas = build_rest().openapi()["components"]["schemas"]
+    told = {
+        (name, field): set(found["enum"])
+        for name, schema in schemas.items()
+        for field, body in schema.get("properties", {}).items()
+        if "enum" in (found := body.get("items", body))
+    }
+    assert {place for place in told if place[0] != "DecisionAnswer"} == set(CHOICES)
+    columns = values_of_columns()
+    assert {place: told[place] for place in STORED} == {place: columns[at] for place, at in STORED.items()}
+    findings = [*calls_of("Finding")]
+    assert told["Finding", "code"] == set().union(*(texts_in(call.args[1]) for call in findings))
+    assert told["Finding", "severity"] == set(health._COLOURS)
+    assert told["Finding", "severity"] >= set().union(*(texts_in(call.args[0]) for call in findings))
+    subjects = set().union(*(texts_in(call.args[1]) for call in calls_of("found.add")))
+    assert told["Difference", "subject"] == subjects
+    lines = [*calls_of("audit.write_line"), *calls_of("_write_line")]
+    verbs = set().union(*(texts_in(argument(call, "verb")) for call in lines))
+    # These two are written by what makes a version the active one, under the name of the operation.
+    named = set().union(*(texts_in(call.args[0]) for call in calls_of("name_operation")))
+    assert {"activate", "roll_back"} <= named
+    assert told["AuditLine", "verb"] == verbs | {"activate", "roll_back"}
+    spec = TenantSpec.from_json({"actions": ["a"], "states": 1}).to_json()
+    assert told["MigrationPlan", "changed"] == {*spec, "labels"}
+    assert (
+        schemas["Changes"]["properties"].keys() == schemas["TenantSpec"]["properties"].keys() == spec.keys()
+    )
 
 
 def names_in(found: Any) -> Iterator[str]:
@@ -62,6 +207,8 @@ def test_the_description_has_the_words_of_the_library(server: Server) -> None:
     }
     for _, verb in inspect.getmembers(Steersman, inspect.isfunction):
         words |= inspect.signature(verb).parameters.keys()
+    for kind in vars(errors).values():
+        words |= inspect.signature(kind).parameters.keys() if inspect.isclass(kind) else set()
     company = server.company(
         states={"factors": [{"name": "stage", "values": ["early"]}, {"name": "gap", "edges": [0.5]}]}
     )
@@ -89,6 +236,7 @@ def test_every_code_that_is_no_error_of_the_tree_is_told() -> None:
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "src/steersman/service").rglob("*.py")]
     codes = {code for text in sources for code in re.findall(r'HttpRefusalError\(\s*\d+,\s*"([^"]+)"', text)}
     assert {"no-such-route", "method-not-allowed", "body-too-large", "not-ready"} <= codes
+    assert {*codes, "internal"} == set(CODES) - {kind.code() for kind in STATUS}
     assert {code for code in {*codes, "internal"} if f"`{code}`" not in PAGE} == set()
 
 

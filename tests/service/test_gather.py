@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
 from steersman.errors import NotFoundError, OverloadedError, SteersmanError, StoreUnavailableError
-from steersman.service.gather import Gatherer, InlineCommitter, ThreadCommitter
+from steersman.service.committers import InlineCommitter, ThreadCommitter
+from steersman.service.gather import Gatherer
 
-Work = Callable[[list[int], bool], list[int | SteersmanError]]
+Work = Callable[[list[int], float], list[int | SteersmanError]]
 
 
 class Gate:
@@ -25,7 +27,7 @@ class Gate:
         if opened:
             self.opened.set()
 
-    def __call__(self, items: list[int], _may_wait: bool) -> list[int | SteersmanError]:
+    def __call__(self, items: list[int], _patience: float) -> list[int | SteersmanError]:
         self.batches.append(items)
         self.started.set()
         assert self.opened.wait(30)
@@ -46,12 +48,16 @@ def run(
     *,
     inline: bool = False,
     limit: int = 1000,
+    patience: float = 30.0,
+    brief: bool = True,
 ) -> None:
     """Run a test with a gatherer in an event loop of its own, and drain it."""
 
     async def main() -> None:
         committer = (InlineCommitter if inline else ThreadCommitter)(asyncio.get_running_loop())
-        gatherer: Gatherer[int, int] = Gatherer(work, committer, limit=limit, observe=lambda *_: None)
+        gatherer: Gatherer[int, int] = Gatherer(
+            work, committer, limit=limit, patience=patience, brief=brief, observe=lambda *_: None
+        )
         await test(gatherer)
         await gatherer.drain()
         committer.close()
@@ -153,7 +159,9 @@ def test_a_defect_fails_alone(inline: bool) -> None:
         assert await gatherer.submit([5]) == [10]
 
     run(test, gate, inline=inline)
-    assert gate.batches == [[1, 13, 2], [1], [13], [2], [5]]
+    # In the event loop it is not tried one by one, since that may take long.
+    together = [[1, 13, 2]] * (2 if inline else 1)
+    assert gate.batches == [*together, [1], [13], [2], [5]]
 
 
 def test_a_database_that_fails_is_not_asked_again_for_each() -> None:
@@ -235,7 +243,9 @@ def test_who_counts_answers_cannot_stop_them(inline: bool) -> None:
             lambda *_: None
         )  # who watches the loop is told of it
         committer = (InlineCommitter if inline else ThreadCommitter)(asyncio.get_running_loop())
-        gatherer: Gatherer[int, int] = Gatherer(Gate(opened=True), committer, limit=9, observe=observe)
+        gatherer: Gatherer[int, int] = Gatherer(
+            Gate(opened=True), committer, limit=9, patience=30.0, observe=observe
+        )
         async with asyncio.timeout(30):
             assert await gatherer.submit([1]) == [2]
             assert await gatherer.submit([2]) == [4]
@@ -245,23 +255,98 @@ def test_who_counts_answers_cannot_stop_them(inline: bool) -> None:
     asyncio.run(main())
 
 
-def test_what_would_wait_for_the_database_does_so_in_a_thread() -> None:
-    """Nothing else is answered while the event loop waits; a database that is away at last is answered as such."""
-    asked: list[tuple[list[int], bool, bool]] = []
+class Busy:
+    """Work that has to wait, and notes the patience that it was given and whether the event loop waits with it."""
 
-    def busy(items: list[int], may_wait: bool) -> list[int | SteersmanError]:
-        asked.append((items, may_wait, threading.current_thread() is threading.main_thread()))
-        if not may_wait or 99 in items:
+    def __init__(self, *, takes: float = 0.0) -> None:
+        self.asked: list[tuple[int, bool, bool]] = []
+        self.patience: list[float] = []
+        self.takes = takes
+
+    def __call__(self, items: list[int], patience: float) -> list[int | SteersmanError]:
+        self.asked.append((items[0], patience > 0, threading.current_thread() is threading.main_thread()))
+        self.patience.append(patience)
+        time.sleep(self.takes)
+        if 13 in items:
+            raise ZeroDivisionError
+        if 0 in items or (not patience and items[0] < 100):
             raise StoreUnavailableError
         return [2 * item for item in items]
+
+
+def test_what_would_wait_for_the_database_does_so_in_a_thread() -> None:
+    """Nothing else is answered while the event loop waits; a database that is away at last is answered as such."""
+    work = Busy()
 
     async def test(gatherer: Gatherer[int, int]) -> None:
         assert await gatherer.submit([1]) == [2]
         with pytest.raises(StoreUnavailableError):
-            await gatherer.submit([99])
+            await gatherer.submit([0])
+        assert await gatherer.submit([100]) == [200]
 
-    run(test, busy, inline=True)
-    assert asked == [([1], False, True), ([1], True, False), ([99], False, True), ([99], True, False)]
+    run(test, work, inline=True)
+    assert work.asked == [
+        (1, False, True),
+        (1, True, False),
+        (0, False, True),
+        (0, True, False),
+        (100, False, True),
+    ]
+
+
+def test_calls_are_tried_one_by_one_in_a_thread_alone() -> None:
+    work = Busy()
+
+    async def test(gatherer: Gatherer[int, int]) -> None:
+        good, bad = gatherer.submit([100]), gatherer.submit([13])
+        assert await good == [200]
+        with pytest.raises(ZeroDivisionError):
+            await bad
+
+    run(test, work, inline=True)
+    assert work.asked == [(100, False, True), (100, True, False), (100, True, False), (13, True, False)]
+
+
+@pytest.mark.parametrize("inline", [False, True], ids=["thread", "inline"])
+def test_nobody_waits_longer_than_patience_from_their_arrival(inline: bool) -> None:
+    work = Busy(takes=0.3)
+
+    async def test(gatherer: Gatherer[int, int]) -> None:
+        first = gatherer.submit([0])
+        await asyncio.sleep(0.05)
+        behind = [gatherer.submit([1]), gatherer.submit([2])]
+        for one in (first, *behind):
+            with pytest.raises(StoreUnavailableError):
+                await one
+
+    run(test, work, inline=inline, patience=0.15)
+    # Who came second had been waiting for its whole patience when its turn came, and is tried once more.
+    assert work.patience[-1] == 0.0
+    assert all(patience <= 0.15 for patience in work.patience)
+
+
+def test_what_took_long_keeps_the_next_one_out_of_the_event_loop() -> None:
+    work = Busy(takes=0.1)
+
+    async def test(gatherer: Gatherer[int, int]) -> None:
+        for number in (100, 101, 102):
+            await gatherer.submit([number])
+            work.takes = 0.0
+
+    run(test, work, inline=True)
+    assert [in_loop for _, _, in_loop in work.asked] == [True, False, True]
+
+
+def test_long_lists_and_what_is_never_brief_are_kept_out_of_the_event_loop() -> None:
+    work = Busy()
+
+    async def test(gatherer: Gatherer[int, int]) -> None:
+        await gatherer.submit([100] * 256)
+        await gatherer.submit([101] * 257)
+
+    run(test, work, inline=True)
+    run(test, work, inline=True, brief=False)
+    assert [in_loop for _, _, in_loop in work.asked] == [True, False, False, False]
 
 
 def test_what_can_be_done_at_once_is_not_done_again() -> None:

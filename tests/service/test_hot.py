@@ -36,6 +36,14 @@ def test_decide_reward_and_close(company: Caller, server: Server) -> None:
     assert company.post("/v1/decide", asked).content == decided.content
 
 
+@pytest.mark.parametrize("path", ["/v1/decide", "/v1/reward:batch", "/v1/episodes/e/close"])
+def test_who_believes_that_a_header_makes_it_safe_is_told_what_does(company: Caller, path: str) -> None:
+    told = company.http.post(path, headers={"Idempotency-Key": "deal-1"}, json={"state": 0})
+    assert (told.status_code, told.json()["code"]) == (400, "invalid-input")
+    assert "decision_id" in told.json()["hint"]
+    assert company.get("/v1/decisions").json()["items"] == []
+
+
 def test_lists_answer_item_by_item(company: Caller) -> None:
     items = [{"state": 0, "decision_id": "a"}, {"state": 7}, {"state": True}, {"state": 1, "tenant": "other"}]
     answered = company.post("/v1/decide:batch", {"items": items})

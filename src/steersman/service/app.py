@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from typing import TextIO
 
+from steersman.errors import OverloadedError
 from steersman.service.asgi import JSON_TYPE, Message, Receive, Scope, Send
 from steersman.service.core import Service
 from steersman.service.exchange import Exchange
@@ -22,6 +24,7 @@ _SWITCH = 0.0001  # seconds
 The thread that commits lets go of it in each statement, and would wait after each for up to 5 ms, Python's default,
 while the event loop is busy.
 """
+_RETRY_ENDED = 1.0  # seconds
 _GONE = 499  # what is counted when a request was given up before it had an answer
 
 
@@ -63,8 +66,8 @@ class App:
             try:
                 body = await route.answer(exchange, scope, receive)
                 status = 200
-            except Exception as error:  # noqa: BLE001  (every error is an answer)
-                status, headers, body = exchange.refusal(error)
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  (every error is an answer)
+                status, headers, body = exchange.refusal(_told(error))
             await _send(send, exchange, status, headers, body)
         finally:
             exchange.finish(route.path, status, hot=True)
@@ -84,6 +87,10 @@ class App:
         inner = {**scope, "path": scope["raw_path"].decode("latin-1"), "steersman": exchange}
         try:
             await self._rest(inner, receive, send_named)
+        except asyncio.CancelledError as error:
+            if status == _GONE:
+                status, headers, body = exchange.refusal(_told(error))
+                await _send(send, exchange, status, headers, body)
         except Exception:  # noqa: BLE001, S110  (it is answered and logged, and passed on for the server to log as well)
             pass
         finally:
@@ -104,6 +111,16 @@ class App:
         await receive()
         await self.service.close()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+def _told(error: BaseException) -> Exception:
+    """Return what to answer to an error: nobody but a server that ends, and has waited long, cancels a request."""
+    if isinstance(error, Exception):
+        return error
+    task = asyncio.current_task()
+    if task is not None:
+        task.uncancel()
+    return OverloadedError("the service ends; call again with the same ids", retry_after=_RETRY_ENDED)
 
 
 async def _send(

@@ -12,7 +12,8 @@ from anyio import to_thread
 from steersman.errors import StoreError
 from steersman.service.access import Keyring
 from steersman.service.bodies import Bodies
-from steersman.service.gather import Committer, Gatherer, InlineCommitter, ThreadCommitter
+from steersman.service.committers import Committer, InlineCommitter, ThreadCommitter
+from steersman.service.gather import Gatherer
 from steersman.service.logs import Log
 from steersman.service.metrics import Metrics
 from steersman.service.slots import Slots
@@ -27,6 +28,8 @@ from steersman.usecases.reward import reward_many
 __all__ = ["Service"]
 
 _AT_ONCE = 1e-6  # seconds
+_ABOUT = 1.0  # seconds by which a wait may be longer than it should; a view for each is not worth it
+_CLOSED_TOGETHER = 32  # episodes: each is loaded as a whole
 _NOTED_EVERY = 10.0  # seconds between two writes of when keys were used
 
 
@@ -55,7 +58,7 @@ class Service:
         shared = self._committer(loop) if file else None
         self.decides = self._gatherer("decide", decide_many, shared or self._committer(loop))
         self.rewards = self._gatherer("reward", reward_many, shared or self._committer(loop))
-        self.closes = self._gatherer("close", close_many, shared or self._committer(loop))
+        self.closes = self._gatherer("close", _close_in_parts, shared or self._committer(loop), brief=False)
         # Use cases that are not hot run in these threads, and leave connections to those that are.
         to_thread.current_default_thread_limiter().total_tokens = max(1, settings.pool_size // 2)
         self._noting = loop.create_task(self._note_uses())
@@ -92,6 +95,7 @@ class Service:
         self.serving.close()
 
     def _problems(self) -> list[str]:
+        self.serving.refuse_misplaced()
         found = serving_problems(self.serving)
         if self.operators is self.serving:
             return found
@@ -103,17 +107,31 @@ class Service:
         return made
 
     def _gatherer(
-        self, verb: str, work: Callable[[Database, list[Any]], list[Any]], committer: Committer
+        self,
+        verb: str,
+        work: Callable[[Database, list[Any]], list[Any]],
+        committer: Committer,
+        *,
+        brief: bool = True,
     ) -> Gatherer[Any, Any]:
-        hasty = self._hasty if self.serving.dialect == "sqlite" else self.serving
         made: Gatherer[Any, Any] = Gatherer(
-            lambda items, may_wait: work(self.serving if may_wait else hasty, items),
+            lambda items, patience: work(self._view(patience), items),
             committer,
             limit=self.settings.queue_limit,
+            patience=self.settings.patience,
+            brief=brief,
             observe=partial(self.count, self.metrics.committed, verb),
         )
         self.metrics.watch_queue(verb, lambda: made.depth)
         return made
+
+    def _view(self, patience: float) -> Database:
+        """Return the database as it is waited for with so many seconds of patience."""
+        if patience <= 0.0:
+            return self._hasty
+        if patience > self.settings.patience - _ABOUT:
+            return self.serving
+        return self.serving.with_patience(patience)
 
     async def _tell_problems(self) -> None:
         """Log once what is wrong from the start: it serves all the same, and perhaps nobody asks whether it may."""
@@ -133,3 +151,11 @@ class Service:
             await self.keyring.note_uses()
         except StoreError as error:  # when a key was used last is worth no failure
             self.log.failure(error, request_id="")
+
+
+def _close_in_parts(database: Database, requests: list[Any]) -> list[Any]:
+    """Close episodes some at a time, so that a long list of long ones needs no more memory than a short one."""
+    answers: list[Any] = []
+    for begin in range(0, len(requests), _CLOSED_TOGETHER):
+        answers += close_many(database, requests[begin : begin + _CLOSED_TOGETHER])
+    return answers

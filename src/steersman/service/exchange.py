@@ -21,7 +21,17 @@ _encode = msgspec.json.Encoder().encode
 class Exchange:
     """One request of the service."""
 
-    __slots__ = ("_entered", "_header", "_works", "access", "request_id", "service", "started", "tenant")
+    __slots__ = (
+        "_entered",
+        "_header",
+        "_works",
+        "access",
+        "has_operation",
+        "request_id",
+        "service",
+        "started",
+        "tenant",
+    )
 
     def __init__(self, service: Service, scope: Scope) -> None:
         """Take the request as it arrived; an `X-Request-Id` of 1 to 64 letters, digits, `.`, `_`, `-` is kept."""
@@ -29,6 +39,7 @@ class Exchange:
         self.started = time.monotonic()
         self.access: Access | None = None
         self.tenant: str | None = None
+        self.has_operation = False
         self._entered = False
         self._works = False
         given, shown = b"", []
@@ -37,6 +48,8 @@ class Exchange:
                 shown.append(value)
             elif name == b"x-request-id":
                 given = value
+            elif name == b"idempotency-key":
+                self.has_operation = True
         # Several are none, whichever comes first, since whoever stands before us may have read another.
         self._header = (shown[0] if shown else b"") if len(shown) < 2 else None
         self.request_id = request_id_of(given)

@@ -3,104 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from functools import partial
-from queue import SimpleQueue
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
-from steersman.errors import OverloadedError, SteersmanError, StoreUnavailableError
+from steersman.errors import ConflictError, OverloadedError, SteersmanError, StoreUnavailableError
+from steersman.service.committers import Committer, NotAtOnceError
 
-__all__ = ["Committer", "Gatherer", "InlineCommitter", "ThreadCommitter"]
+__all__ = ["Gatherer"]
 
 _Q = TypeVar("_Q")
 _A = TypeVar("_A")
 
 _MOST_GATHERED = 512  # items of one transaction; a list that is longer goes alone
 _RETRY_FULL = 1.0  # seconds
-
-_Work = Callable[[bool], Any]
-_Done = Callable[[Any], None]
-
-
-class Committer(Protocol):
-    """Where transactions run: `run` calls `done` in the event loop with what `work` returned."""
-
-    beside: bool
-    """Whether transactions run while the event loop goes on, or in it."""
-
-    def run(self, work: _Work, done: _Done) -> None:
-        """Run `work`, then call `done`; `work` is told whether it may wait, and raises StoreUnavailableError if not."""
-        ...
-
-    def close(self) -> None:
-        """Wait for what was handed in."""
-        ...
-
-
-class InlineCommitter:
-    """Runs transactions in the event loop itself: no hand-over, and nothing else happens meanwhile.
-
-    What would have to wait, since another process holds the database, waits in a thread.
-    """
-
-    beside = False
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Take the loop, and start the thread."""
-        self._thread = ThreadCommitter(loop)
-
-    def run(self, work: _Work, done: _Done) -> None:
-        """See `Committer`."""
-        try:
-            answers = work(False)  # noqa: FBT003
-        except StoreUnavailableError:
-            self._thread.run(work, done)
-        else:
-            done(answers)
-
-    def close(self) -> None:
-        """See `Committer`."""
-        self._thread.close()
-
-
-class ThreadCommitter:
-    """Runs transactions in a thread of its own, one after the other."""
-
-    beside = True
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Start the thread, which answers to `loop`."""
-        self._loop = loop
-        self._jobs: SimpleQueue[tuple[_Work, _Done] | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="steersman-commit", daemon=True)
-        self._thread.start()
-
-    def run(self, work: _Work, done: _Done) -> None:
-        """See `Committer`; each runs after what was handed in before."""
-        self._jobs.put((work, done))
-
-    def close(self) -> None:
-        """See `Committer`."""
-        self._jobs.put(None)
-        self._thread.join()
-
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            work, done = job
-            self._loop.call_soon_threadsafe(done, work(True))  # noqa: FBT003
+_BRIEF_ITEMS = 256  # that the event loop may be busy with
+_BRIEF = 0.05  # seconds; when a transaction has taken longer, the next one is kept out of the event loop
 
 
 class _Entry(Generic[_Q, _A]):
     """The items of one request, and where their answers go."""
 
-    __slots__ = ("future", "items")
+    __slots__ = ("arrived", "future", "items")
 
     def __init__(self, items: list[_Q], future: asyncio.Future[list[_A | SteersmanError]]) -> None:
         self.items = items
         self.future = future
+        self.arrived = time.monotonic()
 
 
 class Gatherer(Generic[_Q, _A]):
@@ -112,21 +43,26 @@ class Gatherer(Generic[_Q, _A]):
 
     def __init__(
         self,
-        work: Callable[[list[_Q], bool], list[_A | SteersmanError]],
+        work: Callable[[list[_Q], float], list[_A | SteersmanError]],
         committer: Committer,
         *,
         limit: int,
+        patience: float,
+        brief: bool = True,
         observe: Callable[[list[_A | SteersmanError], float], None],
     ) -> None:
         """Take the use case for a list, where it runs, and how many items may wait at most.
 
-        `work` is told whether it may wait for a busy database; if not, it raises StoreUnavailableError.
-
+        `work` is told how many seconds it may wait for a busy database, 0 for not at all; nobody waits longer than
+        `patience` seconds from their arrival. What is not `brief` is kept out of the event loop.
         `observe` is called in the event loop with the answers of each transaction and the seconds it took.
         """
         self._work = work
         self._committer = committer
         self._limit = limit
+        self._patience = patience
+        self._always_brief = brief
+        self._brief = brief
         self._observe = observe
         self._waiting: OrderedDict[str | None, deque[_Entry[_Q, _A]]] = OrderedDict()
         self._depth = 0
@@ -198,8 +134,11 @@ class Gatherer(Generic[_Q, _A]):
                 self._idle = None
             return
         started = time.monotonic()
+        brief = self._brief and sum(len(entry.items) for entry in entries) <= _BRIEF_ITEMS
         self._committer.run(
-            partial(self._answer, entries), lambda done: self._deliver(entries, done, started)
+            partial(self._answer, entries),
+            lambda done: self._deliver(entries, done, started),
+            brief=brief,
         )
 
     def _answer(
@@ -208,16 +147,22 @@ class Gatherer(Generic[_Q, _A]):
         may_wait: bool,  # noqa: FBT001
     ) -> list[list[_A | SteersmanError] | Exception]:
         """Return for each entry its answers, or what was raised; the entries are one transaction."""
+        waited = time.monotonic() - min(entry.arrived for entry in entries)
+        patience = max(0.0, self._patience - waited) if may_wait else 0.0
         try:
-            answers = self._work([item for entry in entries for item in entry.items], may_wait)
-        except SteersmanError as error:
-            if not may_wait and isinstance(error, StoreUnavailableError):
-                raise
+            answers = self._work([item for entry in entries for item in entry.items], patience)
+        except (StoreUnavailableError, ConflictError) as error:
+            if not may_wait:
+                raise NotAtOnceError from error
             return [error for _ in entries]
-        except Exception as error:  # noqa: BLE001  (a defect that one item meets shall not reach the others)
+        except SteersmanError as error:
+            return [error for _ in entries]
+        except Exception as error:  # a defect that one item meets shall not reach the others
             if len(entries) == 1:
                 return [error]
-            return [self._answer([entry], True)[0] for entry in entries]  # noqa: FBT003
+            if not may_wait:
+                raise NotAtOnceError from error
+            return [self._answer([entry], may_wait)[0] for entry in entries]
         found: list[list[_A | SteersmanError] | Exception] = []
         position = 0
         for entry in entries:
@@ -231,6 +176,8 @@ class Gatherer(Generic[_Q, _A]):
         found: list[list[_A | SteersmanError] | Exception],
         started: float,
     ) -> None:
+        seconds = time.monotonic() - started
+        self._brief = self._always_brief and seconds <= _BRIEF
         if self._committer.beside:
             self._start()  # what waits is committed while these answers are sent
         try:
@@ -242,8 +189,7 @@ class Gatherer(Generic[_Q, _A]):
                 else:
                     entry.future.set_result(answers)
             self._observe(
-                [item for answers in found if isinstance(answers, list) for item in answers],
-                time.monotonic() - started,
+                [item for answers in found if isinstance(answers, list) for item in answers], seconds
             )
         finally:
             # Only now, so that these answers are sent before the loop is busy; and whatever went wrong, since

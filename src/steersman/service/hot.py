@@ -61,6 +61,12 @@ class HotRoute:
         access = await exchange.admit(self.scope)
         if scope["query_string"]:
             raise InvalidInputError("expected no query")
+        if exchange.has_operation:
+            # Whoever sends one believes that it makes the call safe to repeat.
+            raise InvalidInputError(
+                "expected no Idempotency-Key: what makes this call safe to repeat is in its body",
+                hint="give a decision_id, a reward_id or an episode of your own",
+            )
         document = await exchange.service.bodies.read_json(receive)
         if self.batch:
             return await self._answer_list(exchange, access, document)

@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 
 from sqlalchemy import Connection, Engine, PoolProxiedConnection
 
-from steersman.errors import NotFoundError, SteersmanError
+from steersman.errors import NotFoundError, SteersmanError, StoreUnavailableError
 from steersman.settings import Settings
 from steersman.store import forks, schema
 from steersman.store.access import admit, begin_admitting, check_owners
@@ -47,6 +47,7 @@ class Database:
         self._lock = threading.Lock()
         self._random = random.Random()
         self.admitted: frozenset[str] | None = None
+        self._opened: tuple[int, int] | None = None
         self._patience = settings.patience  # of which views may have less
         forks.watch(self)
 
@@ -86,6 +87,7 @@ class Database:
         except BaseException:
             engine.dispose()
             raise
+        database._opened = database._place() if sqlite else None
         return database
 
     @staticmethod
@@ -134,6 +136,18 @@ class Database:
         """`sqlite` or `postgresql`."""
         return self.engine.dialect.name
 
+    def refuse_misplaced(self) -> None:
+        """Raise StoreUnavailableError where the file was moved, removed or replaced since it was opened.
+
+        What is written then would be in a file that nobody opens again.
+        """
+        if self._opened is not None and self._place() != self._opened:
+            raise StoreUnavailableError(
+                "the database file was moved, removed or replaced since it was opened",
+                where=self._file,
+                hint="end this process and start it anew",
+            )
+
     def close(self) -> None:
         """Close every connection."""
         self.engine.dispose()
@@ -142,6 +156,7 @@ class Database:
     def transaction(self) -> Iterator[Connection]:
         """Yield a connection in a transaction that writes; commit at the end, roll back on any error."""
         forks.refuse_tainted(self._file)
+        self.refuse_misplaced()
         with translated(), self.engine.connect() as connection, _abandoning(connection):
             connection.execution_options(steersman_patience=self.settings.patience)
             with connection.begin():
@@ -176,6 +191,7 @@ class Database:
 
         def once() -> _T:
             forks.refuse_tainted(self._file)
+            self.refuse_misplaced()
             with translated():
                 raw = self.engine.raw_connection()
                 transaction = HotTransaction(self.engine, raw)
@@ -216,6 +232,14 @@ class Database:
                 if not self._may_try_again(error, attempt, deadline):
                     raise
         raise AssertionError("a try returns or raises")
+
+    def _place(self) -> tuple[int, int] | None:
+        """Return what tells the file from any other that has its name; None where there is none."""
+        try:
+            found = Path(self._file or "").stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
     def _admit_to(self, connection: Connection) -> None:
         if self.admitted is not None:
