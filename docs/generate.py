@@ -89,32 +89,94 @@ def api_page() -> str:
     parts = [
         "# API\n",
         NOTE,
-        "Every route of the service, by what it is for. The same, with the schema of every body, is at",
-        "`/openapi.json` of a running service; how it behaves is told in [the service](service.md). A key needs the",
-        "scope that stands with a route; `open` needs none. An operator's key has every scope, and names the tenant.",
-        "Errors are [problem documents](service.md#errors).\n",
+        "Every route of the service, by what it is for, then the [fields](#schemas) of all bodies and answers. The",
+        "same is at `/openapi.json` of a running service; how it behaves is told in [the service](service.md). A key",
+        "needs the scope that stands with a route; `open` needs none. An operator's key has every scope, and names",
+        "the tenant. Besides the status that is named, every route can answer with those of",
+        "[errors](service.md#errors), whose bodies are a [`Problem`](#problem).\n",
     ]
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             parts += [f"## {method.upper()} {path}\n", *_route_parts(operation)]
+    parts.append("## Schemas\n")
+    for name, schema in document["components"]["schemas"].items():
+        parts += [f"### {name}\n", *_schema_parts(schema)]
     return "\n".join(parts)
 
 
 def _route_parts(operation: dict[str, Any]) -> list[str]:
+    ((status, answer),) = ((s, a) for s, a in operation["responses"].items() if s != "default")
+    ((kind, content),) = answer["content"].items()
+    told = _kind_of(content["schema"]) if kind == "application/json" else f"`{kind}`"
     parts = [
-        f"{operation.get('description') or operation['summary']}\n",
-        f"Scope: `{operation['x-scope']}`.\n",
+        f"{operation['description']}\n",
+        f"Operation `{operation['operationId']}`, scope `{operation['x-scope']}`. Answers {status}: {told}.\n",
     ]
     named = {"query": "", "header": "the header "}
     beside = [
-        f"- {named[item['in']]}`{item['name']}`: {_as_sentence(item['description']).strip()}"
+        f"- {named[item['in']]}`{item['name']}`: {_as_sentence(item['description']).strip()}{_bounds(item['schema'])}"
         for item in operation.get("parameters", ())
         if item["in"] in named
     ]
     parts += [*beside, ""] if beside else []
     for body in operation.get("requestBody", {}).get("content", {}).values():
-        parts.append(f"```json\n{json.dumps(body['example'])}\n```\n")
+        parts.append(f"Body: {_kind_of(body['schema'])}.\n\n```json\n{json.dumps(body['example'])}\n```\n")
     return parts
+
+
+def _bounds(schema: dict[str, Any]) -> str:
+    """Return in words which values a parameter takes, and which it has when it is left out."""
+    found = next((one for one in schema.get("anyOf", ()) if "enum" in one), schema)
+    told = [", ".join(f"`{value}`" for value in found.get("enum", ()))]
+    if "minimum" in schema:
+        told.append(f"from {schema['minimum']:,} to {schema['maximum']:,}")
+    if schema.get("default") is not None:
+        told.append(f"`{json.dumps(schema['default'])}` by default")
+    text = "; ".join(part for part in told if part)
+    return f" {text[0].upper()}{text[1:]}." if text else ""
+
+
+def _schema_parts(schema: dict[str, Any]) -> list[str]:
+    parts = [f"{' '.join(schema['description'].split())}\n"]
+    if not schema.get("properties"):
+        return parts if schema.get("type") == "object" else [*parts, f"In JSON: {_kind_of(schema)}.\n"]
+    required = schema.get("required", ())
+    rows = ["| field | kind | meaning |", "|---|---|---|"]
+    for name, body in schema["properties"].items():
+        left_out = "" if name in required else f"; {_default(body)}"
+        rows.append(f"| `{name}` | {_kind_of(body)}{left_out} | {body['description']} |")
+    return [*parts, *rows, ""]
+
+
+def _default(body: dict[str, Any]) -> str:
+    """Return what stands for a field that is left out."""
+    return f"`{json.dumps(body['default'])}` by default" if "default" in body else "may be missing"
+
+
+def _kind_of(schema: dict[str, Any]) -> str:
+    """Return in words what a schema describes, with links to those that have a name."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[`{name}`](#{name.lower()})"
+    told = [
+        f"`{value}`" for value in [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else ())]
+    ]
+    if told:
+        return ", ".join(told)
+    kinds = schema.get("type", "anything")
+    several = [_kind_of(one) for one in schema.get("anyOf") or schema.get("oneOf") or ()]
+    if several or isinstance(kinds, list):
+        return " or ".join(several or kinds)
+    if kinds == "array":
+        return f"list of {_kind_of(schema['items'])}"
+    return _kind_of_object(schema) if kinds == "object" else str(kinds)
+
+
+def _kind_of_object(schema: dict[str, Any]) -> str:
+    if "properties" in schema:
+        return "; ".join(f"`{name}`, {_kind_of(body)}" for name, body in schema["properties"].items())
+    values = schema.get("additionalProperties")
+    return f"object of {_kind_of(values)}" if isinstance(values, dict) else "object"
 
 
 def pages() -> dict[str, str]:

@@ -80,7 +80,7 @@ def test_operations_have_verbs_for_names_and_sentences_for_summaries() -> None:
     for operation in operations:
         assert re.fullmatch(r"[a-z]+(_[a-z]+)*", operation["operationId"])
         assert not re.match("get_|post_|patch_|delete_", operation["operationId"])
-        assert re.fullmatch(r"[A-Z][a-z]+ [^.]+\.", operation["summary"]), operation["summary"]
+        assert re.fullmatch(r"[A-Z][a-z]+ .*[a-z0-9]\.", operation["summary"]), operation["summary"]
     verbs = {name for name, _ in inspect.getmembers(Steersman, inspect.isfunction)}
     assert {"create_tenant", "decide_many", "close_episode", "freeze", "rotate_key"} <= verbs & set(names)
 
@@ -110,8 +110,8 @@ STORED = {
     ("ClosedEpisode", "kind"): ("episodes", "kind"),
     ("Episode", "status"): ("episodes", "status"),
     ("LearningStep", "kind"): ("learning_steps", "kind"),
-    ("PolicyVersion", "status"): ("versions", "status"),
-    ("PolicyVersion", "origin"): ("versions", "origin"),
+    ("PolicyVersion", "status"): ("policy_versions", "status"),
+    ("PolicyVersion", "origin"): ("policy_versions", "origin"),
     ("Owner", "status"): ("tenants", "status"),
 }
 """Fields that a column of a table holds, of which the declaration of the table names the values."""
@@ -120,7 +120,7 @@ STORED = {
 def values_of_columns() -> dict[tuple[str, str], set[str]]:
     source = (ROOT / "src/steersman/store/tables.py").read_text(encoding="utf-8")
     found = {}
-    for part in source.split("_table(\n")[1:]:
+    for part in re.split(r"^\w+ = (?:_table|Table)\(", source, flags=re.MULTILINE)[1:]:
         (table,) = re.findall(r'^    "(\w+)",', part, re.MULTILINE)[:1]
         for column, told in re.findall(
             r'^    _text\("(\w+)".*?\),  # (?:of the close: )?(.+)$', part, re.MULTILINE

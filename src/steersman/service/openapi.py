@@ -11,6 +11,7 @@ from starlette.routing import BaseRoute
 
 from steersman import __version__
 from steersman.domain.records import ClosedEpisode, Decision, Reward
+from steersman.service.fields import CHOICES, HOW_CHANGED, meaning_of
 from steersman.service.routes.operations import (
     DOCUMENTED,
     PROBLEM_RESPONSE,
@@ -30,94 +31,96 @@ _ABOUT = (
 _REF = "#/components/schemas/{name}"
 _NUMBER = {"type": "number"}
 _TEXT = {"type": "string"}
+_WHOLE = {"type": "integer"}
 
-# What these are in JSON is not what they are in memory.
-_WRITTEN_OUT: dict[str, dict[str, Any]] = {
-    "ActionCatalogue": {"type": "array", "items": _TEXT, "description": "Action ids, in order."},
-    "StateSpace": {
-        "description": "A plain number of states, or a product of named factors.",
-        "oneOf": [
-            {"type": "object", "properties": {"size": {"type": "integer"}}, "required": ["size"]},
-            {
-                "type": "object",
-                "properties": {
-                    "factors": {"type": "array", "items": {"$ref": "#/components/schemas/Factor"}}
-                },
-                "required": ["factors"],
-            },
-        ],
-    },
-    "Factor": {
-        "description": "A named factor: its values, or the edges of its bins.",
+
+def _refer(name: str) -> dict[str, Any]:
+    return {"$ref": _REF.format(name=name)}
+
+
+def _object(description: str, required: Sequence[str], **properties: Any) -> dict[str, Any]:
+    return {
+        "description": description,
         "type": "object",
-        "properties": {
-            "name": _TEXT,
-            "values": {"type": "array", "items": _TEXT},
-            "edges": {"type": "array", "items": _NUMBER},
-            "before": _TEXT,
-        },
-        "required": ["name"],
-    },
-    "PolicySettings": {
-        "description": "How a version learns and explores.",
-        "type": "object",
-        "properties": {
-            "learning": {
-                "type": "object",
-                "properties": {
-                    "alpha": {"anyOf": [_NUMBER, {"const": "1/n"}]},
-                    "gamma": _NUMBER,
-                    "lambda": _NUMBER,
-                },
-            },
-            "exploration": {"type": "object", "properties": {"c": _NUMBER, "epsilon": _NUMBER}},
-            "reward_range": {"type": "array", "items": _NUMBER, "minItems": 2, "maxItems": 2},
-            "priors": {"type": "object", "additionalProperties": {"$ref": "#/components/schemas/Prior"}},
-        },
-    },
+        "properties": properties,
+        "required": list(required),
+    }
+
+
+_SETTINGS: dict[str, Any] = {
+    "learning": _refer("Learning"),
+    "exploration": _refer("Exploration"),
+    "reward_range": {"type": "array", "items": _NUMBER, "minItems": 2, "maxItems": 2},
+    "priors": {"type": "object", "additionalProperties": _refer("Prior")},
 }
 _DECLARED: dict[str, Any] = {
     "actions": {
-        "description": "A list of ids, a list of id and label, or a mapping of id to label.",
         "anyOf": [
-            {
-                "type": "array",
-                "items": {
-                    "anyOf": [
-                        _TEXT,
-                        {"type": "integer"},
-                        {
-                            "type": "object",
-                            "properties": {"id": {"type": ["string", "integer"]}, "label": _TEXT},
-                            "required": ["id"],
-                        },
-                    ]
-                },
-            },
+            {"type": "array", "items": {"anyOf": [_TEXT, _WHOLE, _refer("LabelledAction")]}},
             {"type": "object", "additionalProperties": _TEXT},
         ],
     },
-    "states": {"anyOf": [{"type": "integer"}, {"$ref": "#/components/schemas/StateSpace"}]},
-    **_WRITTEN_OUT["PolicySettings"]["properties"],
+    "states": {"anyOf": [_WHOLE, _refer("StateSpace")]},
+    **_SETTINGS,
     "base": {"type": ["string", "null"]},
     "contributes": {"type": "boolean"},
     "borrow_cap": _NUMBER,
     "reward_wait": {"type": ["number", "null"]},
     "default_reward": {"type": ["number", "null"]},
 }
-_PROBLEM: dict[str, Any] = {
-    "description": "What was wrong (RFC 9457). Some codes come with facts of their own, such as both fingerprints.",
-    "type": "object",
-    "properties": {
-        "type": _TEXT,
-        "title": _TEXT,
-        "status": {"type": "integer"},
-        "code": {"type": "string", "description": "Stable: what programs tell errors apart by."},
-        "detail": _TEXT,
-        "hint": _TEXT,
-        "request_id": _TEXT,
+
+# What these are in JSON is not what they are in memory.
+_WRITTEN_OUT: dict[str, dict[str, Any]] = {
+    "ActionCatalogue": {"type": "array", "items": _TEXT, "description": "Action ids, in order."},
+    "LabelledAction": _object("An action.", ["id"], id={"type": ["string", "integer"]}, label=_TEXT),
+    "StateSpace": {
+        "description": "A plain number of states, or a product of named factors.",
+        "oneOf": [_refer("NumberOfStates"), _refer("FactoredStates")],
     },
-    "required": ["type", "title", "status", "code", "detail", "request_id"],
+    "NumberOfStates": _object("States that are known by index alone.", ["size"], size=_WHOLE),
+    "FactoredStates": _object(
+        "States that are a product of named factors.",
+        ["factors"],
+        factors={"type": "array", "items": _refer("Factor")},
+    ),
+    "Factor": _object(
+        "A named factor: its values, or the edges of its bins.",
+        ["name"],
+        name=_TEXT,
+        values={"type": "array", "items": _TEXT},
+        edges={"type": "array", "items": _NUMBER},
+        before=_TEXT,
+    ),
+    "Learning": _object(
+        "How values are learned.",
+        [],
+        alpha={"anyOf": [_NUMBER, {"const": "1/n"}]},
+        gamma=_NUMBER,
+        **{"lambda": _NUMBER},
+    ),
+    "Exploration": _object("How what is not known is tried.", [], c=_NUMBER, epsilon=_NUMBER),
+    "PolicySettings": _object("How a version learns and explores.", [], **_SETTINGS),
+    "Changes": _object("Parts of a declaration; those that are not named stay as they are.", [], **_DECLARED)
+    | {"additionalProperties": False},
+    "TenantSpec": _object("What a tenant or a base declares.", ["actions", "states"], **_DECLARED)
+    | {"additionalProperties": False},
+    "Status": _object("How the process is.", ["status"], status=_TEXT),
+    "Problem": _object(
+        "What was wrong (RFC 9457). Some codes come with facts of their own.",
+        ["type", "title", "status", "code", "detail", "request_id"],
+        type=_TEXT,
+        title=_TEXT,
+        status=_WHOLE,
+        code=_TEXT,
+        detail=_TEXT,
+        hint=_TEXT,
+        request_id=_TEXT,
+        stored_fingerprint=_TEXT,
+        given_fingerprint=_TEXT,
+        scope=_TEXT,
+        retry_after=_NUMBER,
+        key_id=_TEXT,
+    ),
 }
 
 
@@ -128,6 +131,8 @@ def describe(routes: Sequence[BaseRoute]) -> dict[str, Any]:
         for operation in path.values():
             # Every error is a problem document, those of parameters too.
             operation["responses"].pop("422", None)
+            told = " ".join(operation["description"].split())
+            operation |= {"summary": _first_sentence(told), "description": told}
     document["paths"] = _hot_paths() | document["paths"]
     document["components"] = {
         "schemas": _schemas(),
@@ -147,19 +152,23 @@ def queries_of(document: dict[str, Any]) -> dict[tuple[str, str], set[str]]:
     }
 
 
+def _first_sentence(text: str) -> str:
+    return f"{text.removesuffix('.').partition('. ')[0]}."
+
+
 def _hot_paths() -> dict[str, Any]:
     decide = {
+        "tenant": "acme",
         "state": {"stage": "early"},
         "feasible": ["hold", "trade"],
+        "reasons": {"walk": "the deal is signed"},
         "episode": "deal-7",
         "decision_id": "d-1",
+        "explore": True,
+        "metadata": {"region": "north"},
     }
-    reward = {"decision_id": "d-1", "value": 0.5}
-    answers: dict[str, Any] = {
-        "decide": {"$ref": "#/components/schemas/DecisionAnswer"},
-        "reward": reference(Reward),
-        "close": reference(ClosedEpisode),
-    }
+    reward = {"tenant": "acme", "decision_id": "d-1", "value": 0.5, "reward_id": "r-1"}
+    decided, rewarded, closed = _refer("DecisionAnswer"), reference(Reward), reference(ClosedEpisode)
     episode = {
         "name": "episode",
         "in": "path",
@@ -167,62 +176,62 @@ def _hot_paths() -> dict[str, Any]:
         "description": "The episode, percent-encoded.",
         "schema": _TEXT,
     }
-    close = _hot(
-        "close",
-        "Close an episode and learn from what is still open in it.",
-        CloseBody,
-        {"outcome": 0.5},
-        answers,
-    )
+    outcome = {"tenant": "acme", "outcome": 0.5}
+    ended = {"episode": "deal-7", **outcome}
+    ending = "Close an episode and learn from what is still open in it."
+    each = "Each item is answered as one alone would be."
+    close = _hot("close_episode", ending, CloseBody, outcome, closed)
     return {
         "/v1/decide": _hot(
-            "decide", "Decide which action to play now, and log why.", DecideBody, decide, answers
+            "decide", "Decide which action to play now, and log why.", DecideBody, decide, decided
         ),
-        "/v1/decide:batch": _hot_list("decide", "Decide a list.", DecideBody, decide, answers),
-        "/v1/reward": _hot("reward", "Record what came of a decision.", RewardBody, reward, answers),
-        "/v1/reward:batch": _hot_list("reward", "Record a list of rewards.", RewardBody, reward, answers),
+        "/v1/decide:batch": _hot_list("decide_many", f"Decide a list. {each}", DecideBody, decide, decided),
+        "/v1/reward": _hot("reward", "Record what came of a decision.", RewardBody, reward, rewarded),
+        "/v1/reward:batch": _hot_list(
+            "reward_many", f"Record a list of rewards. {each}", RewardBody, reward, rewarded
+        ),
         "/v1/episodes/{episode}/close": {"post": close["post"] | {"parameters": [episode]}},
         "/v1/episodes/close:batch": _hot_list(
-            "close", "Close a list of episodes.", CloseItem, {"episode": "deal-7", "outcome": 0.5}, answers
+            "close_many", f"Close a list of episodes. {each}", CloseItem, ended, closed
         ),
     }
 
 
-def _hot(verb: str, summary: str, body: type, example: object, answers: dict[str, Any]) -> dict[str, Any]:
-    return _posted(verb, verb, summary, request_body(reference(body), example), answers[verb])
+def _hot(name: str, description: str, body: type, example: object, answer: dict[str, Any]) -> dict[str, Any]:
+    return _posted(name, description, request_body(reference(body), example), answer)
 
 
 def _hot_list(
-    verb: str, summary: str, body: type, example: object, answers: dict[str, Any]
+    name: str, description: str, body: type, example: object, answer: dict[str, Any]
 ) -> dict[str, Any]:
-    failed = {
-        "type": "object",
-        "properties": {"error": {"$ref": "#/components/schemas/Problem"}},
-        "required": ["error"],
-    }
-    asked = _items(reference(body)) | {"additionalProperties": False}
+    failed = _object(
+        "An item that was refused.",
+        ["error"],
+        error=_refer("Problem") | {"description": "Why it was refused."},
+    )
+    asked = _items(reference(body), "The calls, of which one that is refused leaves the others alone.")
+    asked["additionalProperties"] = False
     asked["properties"]["items"]["maxItems"] = MOST_ITEMS
-    done = _items({"anyOf": [answers[verb], failed]})
-    return _posted(verb, f"{verb}_list", summary, request_body(asked, {"items": [example]}), done)
+    done = _items({"anyOf": [answer, failed]}, "The answer of each call, in order.")
+    return _posted(name, description, request_body(asked, {"items": [example]}), done)
 
 
-def _items(schema: dict[str, Any]) -> dict[str, Any]:
+def _items(schema: dict[str, Any], description: str) -> dict[str, Any]:
     return {
         "type": "object",
-        "properties": {"items": {"type": "array", "items": schema}},
+        "properties": {"items": {"type": "array", "items": schema, "description": description}},
         "required": ["items"],
     }
 
 
-def _posted(
-    verb: str, operation_id: str, summary: str, body: dict[str, Any], answer: dict[str, Any]
-) -> dict[str, Any]:
+def _posted(name: str, description: str, body: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
     return {
         "post": {
             "tags": ["hot"],
-            "summary": summary,
-            "operationId": operation_id,
-            "x-scope": "decide" if verb == "decide" else "reward",
+            "summary": _first_sentence(description),
+            "description": description,
+            "operationId": name,
+            "x-scope": "decide" if name.startswith("decide") else "reward",
             "security": [{"key": []}],
             "requestBody": body,
             "responses": {
@@ -246,22 +255,18 @@ def _schemas() -> dict[str, Any]:
             if field != "secret"  # which no answer shows
         }
         schema["required"] = list(schema["properties"])
-    schemas |= _WRITTEN_OUT
-    schemas["Changes"] = {
-        "description": "Parts of a declaration; the others stay as they are.",
-        "type": "object",
-        "properties": _DECLARED,
-        "additionalProperties": False,
-    }
-    schemas["TenantSpec"] = {
-        "description": "What a tenant or a base declares.",
-        "type": "object",
-        "properties": _DECLARED,
-        "required": ["actions", "states"],
-        "additionalProperties": False,
-    }
+    schemas |= {name: dict(schema) for name, schema in _WRITTEN_OUT.items()}
     for body in ("TenantBody", "BaseBody"):
-        schemas[body]["properties"]["declaration"] = {"$ref": "#/components/schemas/TenantSpec"}
+        schemas[body]["properties"]["declaration"] = _refer("TenantSpec")
+    schemas["Catalogue"]["properties"] |= {
+        "actions": {"type": "array", "items": _refer("LabelledAction")},
+        "states": _refer("StateSpace"),
+    }
+    for name, schema in schemas.items():
+        if "properties" in schema:
+            schema["properties"] = {
+                field: _told(name, field, body) for field, body in schema["properties"].items()
+            }
     decision = schemas["Decision"]
     schemas["DecisionAnswer"] = decision | {
         "title": "DecisionAnswer",
@@ -269,5 +274,15 @@ def _schemas() -> dict[str, Any]:
         "properties": {name: body for name, body in decision["properties"].items() if name != "status"},
         "required": [name for name in decision["required"] if name != "status"],
     }
-    schemas["Problem"] = _PROBLEM
     return dict(sorted(schemas.items()))
+
+
+def _told(schema: str, field: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a field with what it means, and with its values where these are a closed set."""
+    if schema == "Changes":
+        return body | {"description": f"{meaning_of('TenantSpec', field)} {HOW_CHANGED[field]}"}
+    choices = CHOICES.get((schema, field))
+    if choices is not None:
+        closed = {"type": "string", "enum": list(choices)}
+        body = body | {"items": closed} if body["type"] == "array" else body | closed
+    return body | {"description": meaning_of(schema, field)}

@@ -15,6 +15,7 @@ from steersman import errors
 from steersman.errors import SteersmanError, StoreError
 
 __all__ = [
+    "CODES",
     "COMMANDS",
     "PROBLEM_TYPE",
     "STATUS",
@@ -65,6 +66,20 @@ STATUS: dict[type[SteersmanError], int] = {
     errors.MissingExtraError: 501,
 }
 """The status of each class."""
+
+_OF_HTTP = (
+    "body-too-large",
+    "body-too-slow",
+    "incomplete-body",
+    "internal",
+    "method-not-allowed",
+    "no-such-route",
+    "not-http",
+    "not-ready",
+)
+
+CODES = tuple(sorted([*(kind.code() for kind in STATUS), *_OF_HTTP]))
+"""Every code of a problem document."""
 
 COMMANDS = {
     "base create": "POST /v1/bases",

@@ -55,7 +55,7 @@ def _whole(text: object) -> object:
 WHOLE = BeforeValidator(_whole)
 """Marks a whole number of a query, for which only one way of writing is taken."""
 
-Limit = Annotated[int, WHOLE, Query(ge=1, le=1000, description="At most so many, the newest.")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many, the newest."), WHOLE]
 After = Annotated[str | None, Query(description="`next` of the page before.")]
 
 _TenantQuery = Annotated[

@@ -40,14 +40,14 @@ _CHANGES: dict[str, Any] = {"$ref": "#/components/schemas/Changes"}
 _MADE = {"$ref": "#/components/schemas/DecisionAnswer"}
 
 
-@router.post("/v1/decisions/{decision_id:id}/void", **operation(_MADE, scope="reward", body=_NOTHING))
+@router.post("/v1/decisions/{decision_id:id}/void", **operation("void", _MADE, scope="reward", body=_NOTHING))
 def post_void(call: _Rewarding, decision_id: str, _: _Nothing) -> Response:
     """Take back a decision that was never acted upon, and return it."""
     body = encode_decision(void(call.database, call.tenant, decision_id))
     return Response(body, media_type="application/json")
 
 
-@router.post("/v1/expire", **operation(reference(Expired), scope="reward", body=_NOTHING))
+@router.post("/v1/expire", **operation("expire", reference(Expired), scope="reward", body=_NOTHING))
 def post_expire(call: _Rewarding, _: _Nothing) -> Response:
     """Give the default reward to decisions and episodes that have waited for longer than the tenant allows."""
     return answer(expire(call.database, call.tenant))
@@ -56,6 +56,7 @@ def post_expire(call: _Rewarding, _: _Nothing) -> Response:
 @router.post(
     "/v1/versions/{version:id}/freeze",
     **operation(
+        "freeze",
         reference(PolicyVersion),
         scope="manage",
         body=request_body(reference(FreezeBody), {"name": "may-2026"}),
@@ -80,7 +81,8 @@ def post_freeze(
 
 
 @router.post(
-    "/v1/versions/{version:id}/activate", **operation(reference(PolicyVersion), scope="manage", body=_NOTHING)
+    "/v1/versions/{version:id}/activate",
+    **operation("activate", reference(PolicyVersion), scope="manage", body=_NOTHING),
 )
 def post_activate(call: _Managing, version: str, operation_id: OperationId, _: _Nothing) -> Response:
     """Make a copy of a version the active one, and return it."""
@@ -93,6 +95,7 @@ def post_activate(call: _Managing, version: str, operation_id: OperationId, _: _
 @router.post(
     "/v1/roll-back",
     **operation(
+        "roll_back",
         reference(PolicyVersion),
         scope="manage",
         body=request_body(reference(RollBackBody), {"to": 1}, required=False),
@@ -111,6 +114,7 @@ def post_roll_back(
 @router.patch(
     "/v1/tenant",
     **operation(
+        "change_own_tenant",
         reference(MigrationPlan),
         scope="manage",
         body=request_body(_CHANGES, {"exploration": {"epsilon": 0.05}}),
@@ -130,7 +134,7 @@ def patch_tenant(
     return answer(plan)
 
 
-@router.post("/v1/refresh", **operation(reference(Refresh), scope="manage", body=_NOTHING))
+@router.post("/v1/refresh", **operation("refresh", reference(Refresh), scope="manage", body=_NOTHING))
 def post_refresh(call: _Managing, operation_id: OperationId, _: _Nothing) -> Response:
     """Borrow anew what the tenant's base holds now, for cells that nothing was learned in."""
     return answer(refresh(call.database, call.tenant, operation_id=operation_id, actor=call.actor))

@@ -26,15 +26,12 @@ router = APIRouter(tags=["open"])
 
 _ANSWERS_WITHIN = 5.0  # seconds for the database to answer, and the process to count as ready
 
-_STATUS = {
-    "type": "object",
-    "properties": {"status": {"type": "string"}},
-    "required": ["status"],
-}
+_STATUS = {"$ref": "#/components/schemas/Status"}
 
 
-def _described(description: str, content: dict[str, Any]) -> dict[str, Any]:
+def _described(verb: str, description: str, content: dict[str, Any]) -> dict[str, Any]:
     return {
+        "operation_id": verb,
         "response_class": Response,
         "response_model": None,
         "responses": {
@@ -45,13 +42,13 @@ def _described(description: str, content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@router.get("/healthz", **_described("The process lives.", json_content(_STATUS)))
+@router.get("/healthz", **_described("check_health", "The process lives.", json_content(_STATUS)))
 async def get_health() -> Response:
     """Say that the process lives, whatever the database does."""
     return answer({"status": "alive"})
 
 
-@router.get("/readyz", **_described("It may serve.", json_content(_STATUS)))
+@router.get("/readyz", **_described("check_readiness", "It may serve.", json_content(_STATUS)))
 async def get_ready(request: Request) -> Response:
     """Say whether the database answers, has this release's schema, and holds this role to its tenants."""
     service: Service = request.scope["steersman"].service
@@ -68,7 +65,9 @@ async def get_ready(request: Request) -> Response:
 
 @router.get(
     "/metrics",
-    **_described("Counts and times for Prometheus.", {"text/plain": {"schema": {"type": "string"}}}),
+    **_described(
+        "read_metrics", "Counts and times for Prometheus.", {"text/plain": {"schema": {"type": "string"}}}
+    ),
 )
 async def get_metrics(request: Request) -> Response:
     """Report counts and times in the text format of Prometheus."""
@@ -78,7 +77,9 @@ async def get_metrics(request: Request) -> Response:
     return Response(page, headers={"content-type": METRICS_TYPE})
 
 
-@router.get("/openapi.json", **_described("This document.", json_content({"type": "object"})))
+@router.get(
+    "/openapi.json", **_described("describe_service", "This document.", json_content({"type": "object"}))
+)
 async def get_document(request: Request) -> Response:
     """Describe every route, in OpenAPI 3.1."""
     return Response(request.app.state.document, media_type="application/json")

@@ -73,7 +73,7 @@ _SECRET = {"cache-control": "no-store"}
 _OWN = "operator"
 
 
-@router.get("/v1/tenants", **operation(list_of(Owner), scope=_OWN))
+@router.get("/v1/tenants", **operation("list_tenants", list_of(Owner), scope=_OWN))
 def get_tenants(call: _Operating) -> Response:
     """List every tenant, by id."""
     return listed(list_tenants(call.all_tenants))
@@ -82,6 +82,7 @@ def get_tenants(call: _Operating) -> Response:
 @router.post(
     "/v1/tenants",
     **operation(
+        "create_tenant",
         reference(Owner),
         scope=_OWN,
         status=201,
@@ -100,7 +101,7 @@ def post_tenant(
     return answer(made, status=201)
 
 
-@router.get("/v1/tenants/{tenant:id}", **operation(reference(Owner), scope=_OWN))
+@router.get("/v1/tenants/{tenant:id}", **operation("show_tenant", reference(Owner), scope=_OWN))
 def get_one_tenant(call: _Operating, tenant: str) -> Response:
     """Show one tenant and all that it declares."""
     return answer(show_tenant(call.all_tenants, tenant))
@@ -109,7 +110,10 @@ def get_one_tenant(call: _Operating, tenant: str) -> Response:
 @router.patch(
     "/v1/tenants/{tenant:id}",
     **operation(
-        reference(MigrationPlan), scope=_OWN, body=request_body(_CHANGES, {"exploration": {"epsilon": 0.05}})
+        "change_tenant",
+        reference(MigrationPlan),
+        scope=_OWN,
+        body=request_body(_CHANGES, {"exploration": {"epsilon": 0.05}}),
     ),
 )
 def patch_one_tenant(
@@ -127,20 +131,23 @@ def patch_one_tenant(
     return answer(plan)
 
 
-@router.delete("/v1/tenants/{tenant:id}", **operation(reference(Erased), scope=_OWN))
+@router.delete("/v1/tenants/{tenant:id}", **operation("erase_tenant", reference(Erased), scope=_OWN))
 def delete_tenant(call: _Operating, tenant: str, operation_id: OperationId) -> Response:
     """Erase every row of a tenant; a line of its audit trail stays and counts what there was."""
     with call.ending_keys():
         return answer(erase(call.all_tenants, tenant, operation_id=operation_id, actor=call.actor))
 
 
-@router.post("/v1/tenants/{tenant:id}/retire", **operation(reference(Owner), scope=_OWN, body=_NOTHING))
+@router.post(
+    "/v1/tenants/{tenant:id}/retire",
+    **operation("retire_tenant", reference(Owner), scope=_OWN, body=_NOTHING),
+)
 def post_retire(call: _Operating, tenant: str, operation_id: OperationId, _: _Nothing) -> Response:
     """Retire a tenant, which refuses decides and changes from then on."""
     return answer(retire(call.all_tenants, tenant, operation_id=operation_id, actor=call.actor))
 
 
-@router.get("/v1/tenants/{tenant:id}/keys", **operation(list_of(ApiKey), scope=_OWN))
+@router.get("/v1/tenants/{tenant:id}/keys", **operation("list_keys", list_of(ApiKey), scope=_OWN))
 def get_keys(call: _Operating, tenant: str) -> Response:
     """List the keys of a tenant, oldest first; never their texts."""
     return listed(list_keys(call.all_tenants, check_name(tenant, what="tenant")))
@@ -149,6 +156,7 @@ def get_keys(call: _Operating, tenant: str) -> Response:
 @router.post(
     "/v1/tenants/{tenant:id}/keys",
     **operation(
+        "create_key",
         reference(IssuedKey),
         scope=_OWN,
         status=201,
@@ -173,7 +181,7 @@ def post_key(
     return answer(made, status=201, headers=_SECRET)
 
 
-@router.get("/v1/operator-keys", **operation(list_of(ApiKey), scope=_OWN))
+@router.get("/v1/operator-keys", **operation("list_operator_keys", list_of(ApiKey), scope=_OWN))
 def get_operator_keys(call: _Operating) -> Response:
     """List the keys of operators, oldest first; never their texts."""
     return listed(list_keys(call.all_tenants, None))
@@ -182,6 +190,7 @@ def get_operator_keys(call: _Operating) -> Response:
 @router.post(
     "/v1/operator-keys",
     **operation(
+        "create_operator_key",
         reference(IssuedKey),
         scope=_OWN,
         status=201,
@@ -203,6 +212,7 @@ def post_operator_key(
 @router.post(
     "/v1/keys/{key_id:id}/rotate",
     **operation(
+        "rotate_key",
         reference(IssuedKey),
         scope=_OWN,
         status=201,
@@ -230,14 +240,14 @@ def post_rotate(
     return answer(made, status=201, headers=_SECRET)
 
 
-@router.delete("/v1/keys/{key_id:id}", **operation(reference(ApiKey), scope=_OWN))
+@router.delete("/v1/keys/{key_id:id}", **operation("revoke_key", reference(ApiKey), scope=_OWN))
 def delete_key(call: _Operating, key_id: str, operation_id: OperationId) -> Response:
     """Let a key open nothing from now on."""
     with call.ending_keys():
         return answer(revoke_key(call.all_tenants, key_id, operation_id=operation_id, actor=call.actor))
 
 
-@router.get("/v1/bases", **operation(list_of(Owner), scope=_OWN))
+@router.get("/v1/bases", **operation("list_bases", list_of(Owner), scope=_OWN))
 def get_bases(call: _Operating) -> Response:
     """List every base, by name."""
     return listed(list_bases(call.all_tenants))
@@ -246,6 +256,7 @@ def get_bases(call: _Operating) -> Response:
 @router.post(
     "/v1/bases",
     **operation(
+        "create_base",
         reference(Owner),
         scope=_OWN,
         status=201,
@@ -264,19 +275,21 @@ def post_base(
     return answer(made, status=201)
 
 
-@router.post("/v1/bases/{base:id}/build", **operation(reference(BaseBuild), scope=_OWN, body=_NOTHING))
+@router.post(
+    "/v1/bases/{base:id}/build", **operation("build_base", reference(BaseBuild), scope=_OWN, body=_NOTHING)
+)
 def post_build(call: _Operating, base: str, operation_id: OperationId, _: _Nothing) -> Response:
     """Merge what contributing tenants learned into a new version of the base."""
     return answer(build_base(call.all_tenants, base, operation_id=operation_id, actor=call.actor))
 
 
-@router.get("/v1/bases/{base:id}/audit", **operation(list_of(AuditLine), scope=_OWN))
+@router.get("/v1/bases/{base:id}/audit", **operation("list_base_audit", list_of(AuditLine), scope=_OWN))
 def get_base_audit(call: _Operating, base: str, after: After = None, limit: Limit = 100) -> Response:
     """List who changed what of a base, newest first."""
     return audit_page(call.all_tenants, f"@{check_name(base, what='base')}", after=after, limit=limit)
 
 
-@router.get("/v1/operator-audit", **operation(list_of(AuditLine), scope=_OWN))
+@router.get("/v1/operator-audit", **operation("list_operator_audit", list_of(AuditLine), scope=_OWN))
 def get_operator_audit(call: _Operating, after: After = None, limit: Limit = 100) -> Response:
     """List who made, rotated or revoked operators' keys and granted roles, newest first."""
     return audit_page(call.all_tenants, OPERATORS, after=after, limit=limit)

@@ -37,8 +37,11 @@ def list_of(kind: type) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {
-            "items": {"type": "array", "items": reference(kind)},
-            "next": {"type": ["string", "null"], "description": "What `after` takes for the next page."},
+            "items": {"type": "array", "items": reference(kind), "description": "The records of this page."},
+            "next": {
+                "type": ["string", "null"],
+                "description": "What `after` takes for the next page; null for none.",
+            },
         },
         "required": ["items", "next"],
     }
@@ -58,18 +61,24 @@ def request_body(schema: dict[str, Any], example: object, *, required: bool = Tr
 
 
 def operation(
+    verb: str,
     answer: dict[str, Any],
     *,
     scope: str,
     body: dict[str, Any] | None = None,
     status: int = 200,
 ) -> dict[str, Any]:
-    """Return what a FastAPI route takes to be described: `answer` is a schema, `body` what `request_body` returns."""
+    """Return what a FastAPI route takes to be described.
+
+    `verb` is its operation id, a verb of the library where there is one; `answer` is a schema, `body` what
+    `request_body` returns.
+    """
     extra: dict[str, Any] = {"x-scope": scope, "security": [{"key": []}]}
     if body is not None:
         extra["requestBody"] = body
     described = {"description": "Done.", "content": json_content(answer)}
     return {
+        "operation_id": verb,
         "status_code": status,
         "response_class": Response,
         "response_model": None,

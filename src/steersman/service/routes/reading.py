@@ -69,7 +69,7 @@ class Catalogue:
     states: Any  # a number, or factors
 
 
-@router.get("/v1/decisions", **operation(list_of(Decision), scope="read"))
+@router.get("/v1/decisions", **operation("list_decisions", list_of(Decision), scope="read"))
 def get_decisions(
     call: _Reading,
     *,
@@ -100,13 +100,13 @@ def get_decisions(
     return listed(found, following=found[-1].decision_id if len(found) == limit else None)
 
 
-@router.get("/v1/decisions/{decision_id:id}", **operation(reference(Explanation), scope="read"))
+@router.get("/v1/decisions/{decision_id:id}", **operation("explain", reference(Explanation), scope="read"))
 def get_decision(call: _Reading, decision_id: str) -> Response:
     """Show why an action was chosen: the row as seen, bonus, greedy set, mask with reasons, draw."""
     return answer(explain(call.database, call.tenant, decision_id))
 
 
-@router.get("/v1/episodes", **operation(list_of(Episode), scope="read"))
+@router.get("/v1/episodes", **operation("list_episodes", list_of(Episode), scope="read"))
 def get_episodes(
     call: _Reading,
     status: Annotated[Literal["open", "closed"] | None, Query(description="Only with this status.")] = None,
@@ -125,61 +125,61 @@ def get_episodes(
     return listed(found, following=None if last is None else f"{last.touched_at}:{last.episode}")
 
 
-@router.get("/v1/episodes/{episode:id}", **operation(reference(EpisodeDetail), scope="read"))
+@router.get("/v1/episodes/{episode:id}", **operation("show_episode", reference(EpisodeDetail), scope="read"))
 def get_episode(call: _Reading, episode: str) -> Response:
     """Show one episode and its decisions, in step order."""
     return answer(show_episode(call.database, call.tenant, episode))
 
 
-@router.get("/v1/versions", **operation(list_of(PolicyVersion), scope="read"))
+@router.get("/v1/versions", **operation("list_versions", list_of(PolicyVersion), scope="read"))
 def get_versions(call: _Reading) -> Response:
     """List versions, oldest first."""
     return listed(list_versions(call.database, call.tenant))
 
 
-@router.get("/v1/versions/{version:id}", **operation(reference(VersionDetail), scope="read"))
+@router.get("/v1/versions/{version:id}", **operation("show_version", reference(VersionDetail), scope="read"))
 def get_version(call: _Reading, version: str) -> Response:
     """Show one version, by number or name, and the size of its table."""
     return answer(show_version(call.database, call.tenant, version_of(version)))
 
 
-@router.get("/v1/cells", **operation(reference(LearnedTable), scope="read"))
+@router.get("/v1/cells", **operation("show", reference(LearnedTable), scope="read"))
 def get_cells(
     call: _Reading,
     version: Annotated[str | None, Query(description="A number or name; the active one if none.")] = None,
-    limit: Annotated[int, WHOLE, Query(ge=1, le=1000, description="At most so many states.")] = 20,
+    limit: Annotated[int, Query(ge=1, le=1000, description="At most so many states."), WHOLE] = 20,
 ) -> Response:
     """Show what was learned, by the meaning of states, those with the most evidence first."""
     chosen = None if version is None else version_of(version)
     return answer(show(call.database, call.tenant, version=chosen, limit=limit))
 
 
-@router.get("/v1/catalogue", **operation(reference(Catalogue), scope="read"))
+@router.get("/v1/catalogue", **operation("show_catalogue", reference(Catalogue), scope="read"))
 def get_catalogue(call: _Reading) -> Response:
     """Show the actions with their labels, and the states, as they are declared now."""
     spec = show_tenant(call.database, call.tenant).spec.to_json()
     return answer(Catalogue(call.tenant, tuple(spec["actions"]), spec["states"]))
 
 
-@router.get("/v1/tenant", **operation(reference(Owner), scope="read"))
+@router.get("/v1/tenant", **operation("show_own_tenant", reference(Owner), scope="read"))
 def get_tenant(call: _Reading) -> Response:
     """Show the tenant and all that it declares."""
     return answer(show_tenant(call.database, call.tenant))
 
 
-@router.get("/v1/doctor", **operation(reference(Checkup), scope="read"))
+@router.get("/v1/doctor", **operation("doctor", reference(Checkup), scope="read"))
 def get_doctor(call: _Reading) -> Response:
     """Look for what goes wrong quietly, and say it in plain words."""
     return answer(doctor(call.database, call.tenant))
 
 
-@router.post("/v1/verify", **operation(reference(Verification), scope="read"))
+@router.post("/v1/verify", **operation("verify", reference(Verification), scope="read"))
 def post_verify(call: _Reading, _: Annotated[NoBody, Depends(body_of(NoBody))]) -> Response:
     """Recompute what was logged and rebuild what was learned, and report every difference."""
     return answer(verify(call.database, call.tenant))
 
 
-@router.get("/v1/audit", **operation(list_of(AuditLine), scope="read"))
+@router.get("/v1/audit", **operation("list_audit", list_of(AuditLine), scope="read"))
 def get_audit(call: _Reading, after: After = None, limit: Limit = 100) -> Response:
     """List who changed what, newest first."""
     return audit_page(call.database, call.tenant, after=after, limit=limit)
