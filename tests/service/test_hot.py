@@ -44,6 +44,14 @@ def test_who_believes_that_a_header_makes_it_safe_is_told_what_does(company: Cal
     assert company.get("/v1/decisions").json()["items"] == []
 
 
+def test_the_trail_says_that_the_service_started_a_tenant(company: Caller) -> None:
+    company.post("/v1/decide", {"state": 0})
+    trail = company.get("/v1/audit").json()["items"]
+    assert [(line["verb"], line["actor"]) for line in trail if line["verb"] == "start"] == [
+        ("start", "service")
+    ]
+
+
 def test_lists_answer_item_by_item(company: Caller) -> None:
     items = [{"state": 0, "decision_id": "a"}, {"state": 7}, {"state": True}, {"state": 1, "tenant": "other"}]
     answered = company.post("/v1/decide:batch", {"items": items})

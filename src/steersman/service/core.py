@@ -27,6 +27,7 @@ from steersman.usecases.reward import reward_many
 
 __all__ = ["Service"]
 
+_ACTOR = "service"  # who starts a tenant, since calls of several keys may be decided together
 _AT_ONCE = 1e-6  # seconds
 _ABOUT = 1.0  # seconds by which a wait may be longer than it should; a view for each is not worth it
 _CLOSED_TOGETHER = 32  # episodes: each is loaded as a whole
@@ -56,7 +57,9 @@ class Service:
         loop = asyncio.get_running_loop()
         # SQLite has one writer at a time, so all verbs wait in one line; a server has a line for each.
         shared = self._committer(loop) if file else None
-        self.decides = self._gatherer("decide", decide_many, shared or self._committer(loop))
+        self.decides = self._gatherer(
+            "decide", partial(decide_many, actor=_ACTOR), shared or self._committer(loop)
+        )
         self.rewards = self._gatherer("reward", reward_many, shared or self._committer(loop))
         self.closes = self._gatherer("close", _close_in_parts, shared or self._committer(loop), brief=False)
         # Use cases that are not hot run in these threads, and leave connections to those that are.

@@ -77,8 +77,12 @@ def decide(
     return answer
 
 
-def decide_many(database: Database, requests: Sequence[DecideRequest]) -> list[Decision | SteersmanError]:
+def decide_many(
+    database: Database, requests: Sequence[DecideRequest], *, actor: str = "library"
+) -> list[Decision | SteersmanError]:
     """Decide each of `requests` in turn, in one transaction; return a decision or an error for each, in order.
+
+    A tenant that has no version yet starts, which the audit trail lays to `actor`.
 
     An item that is refused leaves the others as they are: NotFoundError, TenantRetiredError, EpisodeClosedError,
     IdReusedError (the decision id was used for another request), InvalidStateError, InvalidActionError,
@@ -94,7 +98,7 @@ def decide_many(database: Database, requests: Sequence[DecideRequest]) -> list[D
         if not unstarted:
             return answers
         for tenant in unstarted:
-            start(database, tenant)
+            start(database, tenant, actor=actor)
 
 
 def _check_form(request: DecideRequest) -> _Asked | SteersmanError:
