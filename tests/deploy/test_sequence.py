@@ -8,12 +8,15 @@ import re
 import shlex
 import signal
 import socket
+import socketserver
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +27,7 @@ import pytest
 from steersman.library import Steersman
 from steersman.store.engine import Database
 from steersman.usecases.isolation import serving_problems
-from tests.deploy.written import ROLES, RUNBOOK, lines_of, read_compose
+from tests.deploy.written import POSTGRESQL, ROLES, ROOT, RUNBOOK, lines_of, read_compose
 from tests.support.commands import BIN
 from tests.support.postgres import PostgresCluster, temporary_cluster
 
@@ -43,10 +46,21 @@ class Stack:
         """The environment of a service, with passwords put in and the host replaced by the socket that is here."""
         given = read_compose()["services"][service]["environment"]
         plain = {name: re.sub(r"\$\{(\w+):\?\}", r"secret\1", value) for name, value in given.items()}
-        here = f"@/steersman?host={quote(str(self.cluster.folder), safe='')}"
         return {"PATH": f"{BIN}:{os.environ['PATH']}", "NO_COLOR": "1"} | {
-            name: value.replace("@postgres:5432/steersman", here) for name, value in plain.items()
+            name: self.here(value) for name, value in plain.items()
         }
+
+    def here(self, text: str) -> str:
+        """Put the socket that is here in place of the host of each URL."""
+        return re.sub(
+            r"@postgres(?::5432)?/(\w+)", rf"@/\1?host={quote(str(self.cluster.folder), safe='')}", text
+        )
+
+    def make_roles(self) -> None:
+        """Do what the container of PostgreSQL does first; from then on all but the superuser show passwords."""
+        passwords = {k: v for k, v in self.environment("postgres").items() if "PASSWORD" in k}
+        self.shell(ROLES.read_text(), **passwords)
+        demand_passwords(self.cluster)
 
     def shell(self, script: str, **environment: str) -> None:
         """Run a script as the container of PostgreSQL would, in its superuser's name."""
@@ -77,6 +91,18 @@ class Stack:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    def do(self, line: str) -> str:
+        """Do what a line of the runbook says: a command of ours in the service that the page names for it."""
+        line = line.removeprefix("docker compose -f deploy/compose.yaml ")
+        if line.startswith("exec "):
+            self.shell(line.split(" postgres ", 1)[1])
+            return ""
+        if line.startswith("run "):
+            service, command = re.sub(r"run --rm (--no-TTY )?", "", line).split(" ", 1)
+            return self.run(service, "sh", "-euc", self.here(command))
+        words = shlex.split(self.here(line))
+        return self.run(service_of(words), *words)
+
     def ask(self, path: str, key: str = "", body: object = None) -> Any:
         """Return what the service answers."""
         request = urllib.request.Request(
@@ -88,9 +114,32 @@ class Stack:
             return json.load(answer)
 
 
+def demand_passwords(cluster: PostgresCluster) -> None:
+    """Have the server ask everybody but its superuser for a password."""
+    told = "local all postgres trust\nlocal all all scram-sha-256\n"
+    (cluster.folder / "pg_hba.conf").write_text(told)
+    cluster.restart("fast")
+
+
+def free_port() -> int:
+    """Return a port that nobody listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def service_of(words: list[str]) -> str:
+    """Where the runbook has a command run that stands there without a service."""
+    return "owner" if words[:2] == ["steersman", "db"] and words[2] in {"upgrade", "grant"} else "tools"
+
+
 def order() -> list[str]:
     """The services in the order in which compose starts them."""
-    waits = {name: set(each.get("depends_on", {})) for name, each in read_compose()["services"].items()}
+    waits = {
+        name: set(each.get("depends_on", {}))
+        for name, each in read_compose()["services"].items()
+        if "profiles" not in each
+    }
     found: list[str] = []
     while len(found) < len(waits):
         ready = [name for name in waits if name not in found and waits[name] <= set(found)]
@@ -102,19 +151,16 @@ def order() -> list[str]:
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """Everything up: the roles made, the schema upgraded and granted, the service answering."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
     with temporary_cluster() as cluster:
-        made = Stack(cluster, tmp_path_factory.mktemp("stack"), port)
+        made = Stack(cluster, tmp_path_factory.mktemp("stack"), free_port())
         server: subprocess.Popen[str] | None = None
         try:
             for service in order():
                 if service == "postgres":
-                    passwords = made.environment(service)
-                    made.shell(ROLES.read_text(), **{k: v for k, v in passwords.items() if "PASSWORD" in k})
+                    made.make_roles()
                 elif service == "service":
                     server = serve(made)
-                elif service != "tools":
+                else:
                     made.run(service)
             yield made
         finally:
@@ -182,21 +228,132 @@ def test_a_tenant_is_archived_as_the_runbook_says(stack: Stack) -> None:
         stack.ask("/v1/reward", key, {"decision_id": "first", "value": 1, "reward_id": "late"})
 
 
-def test_a_backup_is_restored_as_the_runbook_says(stack: Stack) -> None:
-    wanted = re.compile(r"exec (?:--no-TTY )?postgres (.+)$")
-    lines = [found[1] for line in lines_of(RUNBOOK) if (found := wanted.search(line))]
-    assert [shlex.split(line)[0] for line in lines] == ["pg_dump", "createdb", "pg_restore"]
-    stack.shell("\n".join(lines))
-    for service in ("upgrade", "service"):
-        url = stack.environment(service)["STEERSMAN_DATABASE_URL"].replace("/steersman?", "/restored?")
-        database = Database.open(url)
-        if service == "upgrade":
-            with Steersman(database) as library:
-                assert library.verify().differences == ()
-        else:
-            # Tables, policies and grants came along.
-            assert serving_problems(database) == []
-            database.close()
+def test_a_backup_is_restored_as_the_runbook_says(tmp_path: Path) -> None:
+    with temporary_cluster() as cluster:
+        stack = Stack(cluster, tmp_path, 0)
+        stack.make_roles()
+        for service in ("upgrade", "grant"):
+            stack.run(service)
+        declaration = json.dumps({"actions": ["hold", "trade"], "states": 2})
+        stack.do(f"steersman tenant create acme --set '{declaration}'")
+        stack.do("steersman decide acme --state 0 --id first")
+        (dump,) = [line for line in lines_of(RUNBOOK, "Back up") if "pg_dump" in line]
+        stack.do(dump)
+        stack.do("steersman tenant erase acme --yes")
+        first, *lines, last = lines_of(RUNBOOK, "Restore")
+        assert (first.split()[-2:], last.split()[-2:]) == (["stop", "service"], ["start", "service"])
+        assert [word for line in lines for word in shlex.split(line) if "pg_" in word] == ["pg_restore"]
+        for line in lines:
+            stack.do(line)
+        assert "acme" in stack.do("steersman tenant list")
+        stack.do("steersman verify acme")
+        # Tables, policies and grants came along, and the database is closed to others as it was.
+        database = Database.open(stack.environment("service")["STEERSMAN_DATABASE_URL"])
+        assert serving_problems(database) == []
+        database.close()
+        with cluster._connect() as connection:
+            asked = "SELECT rolname FROM pg_roles WHERE rolcanlogin AND has_database_privilege(rolname, %s, 'CONNECT')"
+            may = {name for (name,) in connection.execute(asked, ["steersman"])}
+        assert may == {"postgres", "steersman_owner", "steersman_serving", "steersman_operator"}
+
+
+def test_a_schema_is_upgraded_in_phases_as_the_runbook_says(tmp_path: Path) -> None:
+    with temporary_cluster() as cluster:
+        stack = Stack(cluster, tmp_path, 0)
+        stack.make_roles()
+        lines = list(lines_of(RUNBOOK, "Upgrade without downtime"))
+        assert [line.split()[2] for line in lines] == ["upgrade", "grant", "upgrade", "grant", "status"]
+        for line in lines:
+            stack.do(line)
+        database = Database.open(stack.environment("service")["STEERSMAN_DATABASE_URL"])
+        assert serving_problems(database) == []
+        database.close()
+
+
+def test_postgresql_is_healthy_once_the_database_is_there_over_tcp(tmp_path: Path) -> None:
+    kind, check = read_compose()["services"]["postgres"]["healthcheck"]["test"]
+    assert kind == "CMD-SHELL"
+    with temporary_cluster() as cluster, served_over_tcp(cluster) as port:
+        stack = Stack(cluster, tmp_path, 0)
+
+        def code(at: int) -> int:
+            there = stack.environment("postgres") | {"PGHOST": str(cluster.folder), "PGPORT": str(at)}
+            there["PATH"] = f"{cluster._binaries}:{there['PATH']}"
+            return subprocess.run(
+                ["sh", "-c", check.replace("$$", "$")], env=there, capture_output=True, check=False
+            ).returncode
+
+        assert code(port) != 0  # no database yet
+        stack.make_roles()
+        assert code(port) == 0
+        # The image's server of the first start answers at its socket alone.
+        assert code(5432) != 0
+
+
+def test_a_server_is_set_up_as_its_page_says(tmp_path: Path) -> None:
+    with temporary_cluster() as cluster, served_over_tcp(cluster) as port:
+        demand_passwords(cluster)
+        stack = Stack(cluster, tmp_path, free_port())
+        *lines, last = lines_of(POSTGRESQL)
+        assert last == "steersman serve"
+        script = "\n".join([*lines, f"exec steersman serve --port {stack.port}"])
+        server = subprocess.Popen(
+            ["sh", "-euc", script.replace("127.0.0.1:5432", f"127.0.0.1:{port}")],
+            cwd=ROOT,
+            env={
+                "PATH": f"{BIN}:{cluster._binaries}:{os.environ['PATH']}",
+                "PGHOST": str(cluster.folder),
+                "NO_COLOR": "1",
+            },
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            deadline = time.monotonic() + PATIENCE
+            while True:
+                with suppress(OSError):
+                    assert stack.ask("/readyz") == {"status": "ready"}
+                    break
+                assert server.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+        finally:
+            server.send_signal(signal.SIGTERM)
+            told, log = server.communicate(timeout=PATIENCE)
+        key = re.search(r"sk_\w{12}_[\w-]{43}", told)
+        assert key is not None, log
+
+
+@contextmanager
+def served_over_tcp(cluster: PostgresCluster) -> Iterator[int]:
+    """Pass on what comes to a port of this machine to the socket of a server; yield the port."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with socket.socket(socket.AF_UNIX) as behind:
+                behind.connect(str(cluster.folder / ".s.PGSQL.5432"))
+                back = threading.Thread(target=_pass_on, args=[behind, self.request])
+                back.start()
+                _pass_on(self.request, behind)
+                back.join()
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def _pass_on(one: socket.socket, other: socket.socket) -> None:
+    with suppress(OSError):
+        while data := one.recv(65536):
+            other.sendall(data)
+    with suppress(OSError):
+        other.shutdown(socket.SHUT_WR)
 
 
 def test_a_file_is_backed_up_as_the_runbook_says(tmp_path: Path) -> None:

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from steersman.cli.serve import _DRAINED_WITHIN as DRAINED_WITHIN
+from steersman.errors import ConflictError
 from steersman.service.metrics import Metrics
 from tests.deploy.written import (
     COMPOSE,
     CONTAINERFILE,
+    POSTGRESQL,
     ROLES,
     ROOT,
     RUNBOOK,
+    UNIT,
     commands_of,
     parse,
+    read_alerts,
     read_compose,
+    read_unit,
+    samples_of,
+    strange_samples,
     unknown_settings,
 )
 
@@ -31,13 +40,17 @@ def test_every_command_parses() -> None:
     ]
     in_container = re.search(r"^CMD (.+)$", CONTAINERFILE.read_text(), re.MULTILINE)
     assert in_container is not None
+    (in_unit,) = read_unit()["ExecStart"]
     on_page = list(commands_of(RUNBOOK))
     assert len(on_page) > 10
-    for words in [*in_compose, json.loads(in_container[1]), *on_page]:
+    served = in_unit.removeprefix("/opt/steersman/bin/")
+    for words in [*in_compose, json.loads(in_container[1]), shlex.split(served), *on_page]:
         parse(words)
 
 
-@pytest.mark.parametrize("page", [COMPOSE, CONTAINERFILE, RUNBOOK], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "page", [COMPOSE, CONTAINERFILE, RUNBOOK, POSTGRESQL, UNIT], ids=lambda path: path.name
+)
 def test_every_variable_is_a_setting(page: Path) -> None:
     assert unknown_settings(page.read_text(encoding="utf-8")) == set()
 
@@ -51,6 +64,42 @@ def test_every_metric_is_there() -> None:
     assert {name for name in there if not name.endswith("_created")} <= {
         re.sub(r"_(bucket|count|sum)$", "", name) for name in named
     }
+
+
+def test_every_alert_asks_for_what_is_there_and_has_its_place_in_the_runbook() -> None:
+    metrics = Metrics()
+    metrics.answered("/v1/decide", 503, 0.1)
+    metrics.committed("decide", [ConflictError()], 0.1)
+    metrics.watch_queue("decide", lambda: 3)
+    samples = samples_of(metrics.page().decode())
+    alerts = read_alerts()
+    assert {
+        name: strange for name, asked in alerts.items() if (strange := strange_samples(asked, samples))
+    } == {}
+    assert set(re.findall(r"`(Steersman[A-Z]\w+)`", RUNBOOK.read_text(encoding="utf-8"))) == set(alerts)
+
+
+def test_what_runs_once_is_waited_for() -> None:
+    services = read_compose()["services"]
+    lasting = {name: each for name, each in services.items() if "profiles" not in each}
+    waited = {
+        name: told["condition"]
+        for each in lasting.values()
+        for name, told in each.get("depends_on", {}).items()
+    }
+    once = {name for name, each in lasting.items() if "restart" not in each}
+    # `up --wait` takes the end of a service for its failure, unless another one waits for that.
+    assert once == {"upgrade", "grant"}
+    assert {waited[name] for name in once} == {"service_completed_successfully"}
+    # And a command by hand runs none of them again.
+    for name in set(services) - set(lasting):
+        assert set(services[name]["depends_on"]) == {"postgres"}
+
+
+def test_the_unit_waits_for_what_is_under_way() -> None:
+    unit = read_unit()
+    assert int(unit["TimeoutStopSec"][0]) > DRAINED_WITHIN
+    assert unit["KillSignal"] == ["SIGTERM"]
 
 
 def test_the_container_serves_as_an_ordinary_user_without_what_fits() -> None:
@@ -83,6 +132,18 @@ def test_the_container_serves_as_an_ordinary_user_without_what_fits() -> None:
 def test_a_wrong_command_is_found(words: list[str]) -> None:
     with pytest.raises(Exception, match=r"."):
         parse(words)
+
+
+@pytest.mark.parametrize(
+    ("expression", "strange"),
+    [
+        ("rate(steersman_requests[5m]) > 0", {"steersman_requests"}),
+        ('steersman_requests_total{state="500"} > 0', {"steersman_requests_total.state"}),
+        ("sum by (word) (steersman_requests_total) > 0", {"word"}),
+    ],
+)
+def test_a_wrong_alert_is_found(expression: str, strange: set[str]) -> None:
+    assert strange_samples(expression, {"steersman_requests_total": {"route", "status"}}) == strange
 
 
 def test_a_wrong_variable_is_found() -> None:
