@@ -329,3 +329,19 @@ def test_a_busy_file_is_an_error_of_ours(tmp_path: Path) -> None:
     assert isinstance(caught.value, SteersmanError)
     first.close()
     second.close()
+
+
+def test_a_new_file_is_for_its_maker_alone_and_an_old_one_as_it_was(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        with Steersman.open(str(tmp_path / "steersman.db")) as library:
+            library.create_tenant("acme", {"actions": ["hold", "trade"], "states": 2})
+            modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+            assert modes.pop("steersman.db") == 0o600
+            assert set(modes.values()) <= {0o600}  # -wal and -shm
+        (tmp_path / "steersman.db").chmod(0o660)
+        with Steersman.open(str(tmp_path / "steersman.db")) as library:
+            library.decide("acme", 0)
+            assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o660}
+    finally:
+        os.umask(before)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +82,12 @@ def _sqlite_engine(url: URL, settings: Settings) -> Engine:
         },
     )
     journal = "WAL" if sqlite_version() >= WAL_SAFE_SQLITE else "DELETE"
+
+    @event.listens_for(engine, "do_connect")
+    def make_private(*_: object) -> None:
+        # What steers the draws is in it. SQLite gives the files beside it the same mode.
+        with suppress(OSError):  # it is there; or it cannot be made, which SQLite tells of
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: object) -> None:
