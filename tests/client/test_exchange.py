@@ -8,8 +8,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from steersman.client.exchange import Call, Lost, Outcome, Patience, Reply, Request, Send, Wait, pause, tries
+from steersman.client.exchange import (
+    BUSY,
+    Call,
+    Lost,
+    Outcome,
+    Patience,
+    Reply,
+    Request,
+    Send,
+    Wait,
+    late,
+    pause,
+    tries,
+)
 from steersman.errors import (
+    ClientBusyError,
     InvalidInputError,
     NotFoundError,
     OverloadedError,
@@ -168,6 +182,41 @@ def test_an_overload_that_stays_is_told_as_such() -> None:
     asked, raised = play([OVERLOADED] * 3, READ, patience=Patience(10.0, 30.0, 2))
     assert isinstance(raised, OverloadedError)
     assert len(waits(asked)) == 2
+
+
+def test_what_was_never_sent_is_told_as_such() -> None:
+    asked, raised = play([BUSY], CHANGE)
+    assert type(raised) is ClientBusyError
+    assert (raised.where, raised.message) == (
+        "http://s",
+        "every connection of the client was in use until the deadline; nothing was sent",
+    )
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "kind", "text"),
+    [
+        (BROKEN, StoreUnavailableError, "http://s: no answer after 1 try: ReadError"),
+        (OVERLOADED, OverloadedError, "no"),
+    ],
+)
+def test_what_was_sent_before_its_turn_did_not_come_again_may_have_been_done(
+    before: Outcome, kind: type[SteersmanError], text: str
+) -> None:
+    asked, raised = play([before, BUSY], CHANGE)
+    assert isinstance(raised, kind)
+    assert str(raised) == text
+    assert raised.__notes__ == ["from then on every connection of the client was in use until the deadline"]
+    assert len(waits(asked)) == 1
+
+
+def test_a_late_answer_tells_how_long_its_request_waited() -> None:
+    assert late(0.0).reason == "the answer was not complete at the deadline"
+    assert late(2.5).reason == (
+        "the answer was not complete at the deadline, "
+        "2.5 s of which went by until a connection of the client was free"
+    )
 
 
 def test_pauses_are_uniform_up_to_a_bound_that_doubles_to_five_seconds() -> None:

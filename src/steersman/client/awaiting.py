@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -11,7 +12,8 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import httpx
 
 from steersman.client import verbs
-from steersman.client.exchange import LATE, Call, Outcome, Send
+from steersman.client.exchange import BUSY, Call, Outcome, Send, late
+from steersman.client.lanes import Lanes
 from steersman.client.transport import Connected, headers_of, lost, reply_of
 from steersman.domain.episode import EpisodeVerbs
 from steersman.domain.records import ClosedEpisode, Decision, Reward
@@ -58,16 +60,18 @@ class AsyncOpenEpisode(EpisodeVerbs[Awaitable[Decision], Awaitable[Reward]]):
             self.closed = await self._close(self.tenant, self.episode, self.outcome)
 
 
-class AsyncClient(Connected[httpx.AsyncClient]):
+class AsyncClient(Connected):
     """The verbs of `Steersman` over HTTP; safe to share among the tasks of one event loop.
 
     Every verb retries what passes by itself, and raises what the library would, AccessError when the key does not
-    let it in, or StoreUnavailableError when the service does not answer.
+    let it in, StoreUnavailableError when the service does not answer, or ClientBusyError when so many calls are made at
+    once that this one did not come to be sent.
     """
 
     async def close(self) -> None:
         """Close every connection."""
-        await self._http.aclose()
+        for lane in self._lanes.end():
+            await lane.aclose()
 
     async def __aenter__(self) -> Self:
         """Return the client itself."""
@@ -85,8 +89,9 @@ class AsyncClient(Connected[httpx.AsyncClient]):
             tenant, episode, decide=self.decide, reward=self.reward, close=self.close_episode
         )
 
-    def _connect(self, options: dict[str, Any]) -> httpx.AsyncClient:
-        return httpx.AsyncClient(**options)
+    def _connect(self) -> None:
+        self._lanes = Lanes(lambda: httpx.AsyncClient(**self._options))
+        self._turns = asyncio.Semaphore(self._connections)
 
     async def _carry_out(self, call: Call[_T]) -> _T:
         steps = self._steps(call)
@@ -104,22 +109,33 @@ class AsyncClient(Connected[httpx.AsyncClient]):
             return record
 
     async def _send(self, effect: Send) -> Outcome:
-        request = effect.request
+        begun = time.monotonic()
+        waited: float | None = None
         try:
-            async with asyncio.timeout(effect.left):
-                response = await self._http.request(
-                    request.method,
-                    request.path,
-                    params=request.query,
-                    content=request.body,
-                    headers=headers_of(request),
-                    timeout=effect.timeout,
-                )
-                return reply_of(response, response.content)
+            async with asyncio.timeout(effect.left), self._turns:
+                waited = time.monotonic() - begun
+                lane = self._lanes.take()
+                try:
+                    return await self._send_by(lane, effect)
+                finally:
+                    self._lanes.give_back(lane)
         except TimeoutError:
-            return LATE
+            return BUSY if waited is None else late(waited)
         except httpx.RequestError as error:
             return lost(error)
+
+    @staticmethod
+    async def _send_by(lane: httpx.AsyncClient, effect: Send) -> Outcome:
+        request = effect.request
+        response = await lane.request(
+            request.method,
+            request.path,
+            params=request.query,
+            content=request.body,
+            headers=headers_of(request),
+            timeout=effect.timeout,
+        )
+        return reply_of(response, response.content)
 
     create_tenant = _verb(verbs.create_tenant)
     change_tenant = _verb(verbs.change_tenant)

@@ -6,12 +6,13 @@ import functools
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 
 from steersman.client import verbs
-from steersman.client.exchange import LATE, Call, Outcome, Send
+from steersman.client.exchange import BUSY, SHORTEST_TRY, Call, Outcome, Send, late
+from steersman.client.lanes import Lanes, Turns
 from steersman.client.transport import Connected, headers_of, lost, reply_of
 from steersman.domain.episode import OpenEpisode
 
@@ -29,16 +30,18 @@ def _verb(call: Callable[_P, Call[_T]]) -> Callable[Concatenate[Client, _P], _T]
     return method
 
 
-class Client(Connected[httpx.Client]):
+class Client(Connected):
     """The verbs of `Steersman` over HTTP; safe to share among threads, and to use on both sides of a fork.
 
     Every verb retries what passes by itself, and raises what the library would, AccessError when the key does not
-    let it in, or StoreUnavailableError when the service does not answer.
+    let it in, StoreUnavailableError when the service does not answer, or ClientBusyError when so many calls are made at
+    once that this one did not come to be sent.
     """
 
     def close(self) -> None:
         """Close every connection."""
-        self._http.close()
+        for lane in self._lanes.end():
+            lane.close()
 
     def __enter__(self) -> Self:
         """Return the client itself."""
@@ -54,8 +57,9 @@ class Client(Connected[httpx.Client]):
         """Return an episode for a `with` block, whose end closes it with the `outcome` that it was given."""
         return OpenEpisode(tenant, episode, decide=self.decide, reward=self.reward, close=self.close_episode)
 
-    def _connect(self, options: dict[str, Any]) -> httpx.Client:
-        return httpx.Client(**options)
+    def _connect(self) -> None:
+        self._lanes = Lanes(lambda: httpx.Client(**self._options))
+        self._turns = Turns(self._connections)
 
     def _carry_out(self, call: Call[_T]) -> _T:
         steps = self._steps(call)
@@ -73,26 +77,41 @@ class Client(Connected[httpx.Client]):
             return record
 
     def _send(self, effect: Send) -> Outcome:
-        request = effect.request
-        end = time.monotonic() + effect.left
+        begun = time.monotonic()
+        turns, lanes = self._turns, self._lanes
+        if not turns.take(effect.left):
+            return BUSY
         try:
-            with self._http.stream(
-                request.method,
-                request.path,
-                params=request.query,
-                content=request.body,
-                headers=headers_of(request),
-                timeout=effect.timeout,
-            ) as response:
-                # The timeout holds for each part of an answer, however many there are.
-                parts: list[bytes] = []
-                for part in response.iter_bytes():
-                    if time.monotonic() > end:
-                        return LATE
-                    parts.append(part)
-                return reply_of(response, b"".join(parts))
+            lane = lanes.take()
+            try:
+                return self._send_by(lane, effect, waited=time.monotonic() - begun)
+            finally:
+                lanes.give_back(lane)
         except httpx.RequestError as error:
             return lost(error)
+        finally:
+            turns.give_back()
+
+    @staticmethod
+    def _send_by(lane: httpx.Client, effect: Send, *, waited: float) -> Outcome:
+        request = effect.request
+        left = max(effect.left - waited, SHORTEST_TRY)
+        end = time.monotonic() + left
+        with lane.stream(
+            request.method,
+            request.path,
+            params=request.query,
+            content=request.body,
+            headers=headers_of(request),
+            timeout=min(effect.timeout, left),
+        ) as response:
+            # The timeout holds for each part of an answer, however many there are.
+            parts: list[bytes] = []
+            for part in response.iter_bytes():
+                if time.monotonic() > end:
+                    return late(waited)
+                parts.append(part)
+            return reply_of(response, b"".join(parts))
 
     create_tenant = _verb(verbs.create_tenant)
     change_tenant = _verb(verbs.change_tenant)

@@ -8,10 +8,11 @@ from email.utils import parsedate_to_datetime
 from typing import TypeAlias, TypeVar
 
 from steersman.client.problems import error_of
-from steersman.errors import InvalidInputError, SteersmanError, StoreUnavailableError
+from steersman.errors import ClientBusyError, InvalidInputError, SteersmanError, StoreUnavailableError
 
 __all__ = [
-    "LATE",
+    "BUSY",
+    "SHORTEST_TRY",
     "Call",
     "Effect",
     "Lost",
@@ -21,15 +22,19 @@ __all__ = [
     "Request",
     "Send",
     "Wait",
+    "late",
     "pause",
     "tries",
 ]
 
 _T = TypeVar("_T")
 
+SHORTEST_TRY = 0.001
+"""Seconds that a try has at least."""
+
 _FIRST_PAUSE = 0.05  # seconds, the longest before the second try; it doubles with each
 _LONGEST_PAUSE = 5.0  # seconds
-_SHORTEST_TRY = 0.001  # seconds
+_LONG_WAIT = 0.1  # seconds of waiting for a connection, from which on an error tells of it
 _PASSING = {429, 502, 503, 504}  # statuses of what may go well a moment later
 
 
@@ -66,11 +71,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Ask the caller to send the request and tell what became of it."""
+    """Ask the caller to send the request, when a connection is free for it, and tell what became of it."""
 
     request: Request
     timeout: float  # seconds for each step
-    left: float  # seconds for all of it, to the last byte of the answer
+    left: float  # seconds for all of it, from the wait for a connection to the last byte of the answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +107,19 @@ Effect: TypeAlias = Send | Wait
 Outcome: TypeAlias = Reply | Lost | None
 """What a caller answers: a reply or its absence to Send, None to Wait."""
 
-LATE = Lost("the answer was not complete at the deadline")
-"""There is no answer, since it did not end in time."""
+BUSY = Lost("every connection of the client was in use until the deadline")
+"""There is no answer, since the request was not sent: no connection was free for it."""
 
 Call: TypeAlias = Generator[Request, bytes, _T]
 """A verb: yields each request that it needs, is sent the body of the answer, and returns a record."""
+
+
+def late(waited: float) -> Lost:
+    """Return what an answer is that did not end in time; its request had waited so many seconds to be sent."""
+    reason = "the answer was not complete at the deadline"
+    if waited >= _LONG_WAIT:
+        reason += f", {waited:.1f} s of which went by until a connection of the client was free"
+    return Lost(reason)
 
 
 def tries(
@@ -115,7 +128,8 @@ def tries(
     """Yield what is to be done for `call`, and return its record.
 
     `clock` tells monotonic seconds, `draw` a number in [0, 1) for each pause; `url` is named by errors. Raises what
-    the service refuses with, or StoreUnavailableError when there was no answer until the end of patience.
+    the service refuses with, StoreUnavailableError when there was no answer until the end of patience, or
+    ClientBusyError when nothing was sent until then.
     """
     try:
         request = next(call)
@@ -142,18 +156,22 @@ def _answered(
     """Yield what is to be done until `request` is answered, and return the body."""
     end = clock() + patience.deadline
     number = 0
+    before: Reply | Lost | None = None
     while True:
-        left = max(end - clock(), _SHORTEST_TRY)
+        left = max(end - clock(), SHORTEST_TRY)
         outcome = yield Send(request, left if request.lengthy else min(patience.timeout, left), left)
         if isinstance(outcome, Reply) and 200 <= outcome.status < 300:
             return outcome.body
         assert outcome is not None  # noqa: S101  (Send is answered)
+        if outcome == BUSY:
+            raise _busy(before, number, url)
         passing = isinstance(outcome, Lost) or outcome.status in _PASSING
         seconds = pause(number, outcome, draw())
         if not passing or number >= patience.retries or clock() + seconds >= end:
-            raise _lost(outcome, number + 1, url) if isinstance(outcome, Lost) else error_of(outcome, url)
+            raise _error(outcome, number + 1, url)
         yield Wait(seconds)
         number += 1
+        before = outcome
 
 
 def pause(number: int, outcome: Reply | Lost, draw: float) -> float:
@@ -178,6 +196,21 @@ def _asked_pause(headers: Mapping[str, str]) -> float:
         return 0.0
 
 
-def _lost(outcome: Lost, made: int, url: str) -> StoreUnavailableError:
+def _busy(before: Reply | Lost | None, made: int, url: str) -> SteersmanError:
+    """Return the error of a request that did not come to its turn, which may have come to it before."""
+    if before is not None:
+        error = _error(before, made, url)
+        error.add_note(f"from then on {BUSY.reason}")
+        return error
+    return ClientBusyError(
+        f"{BUSY.reason}; nothing was sent",
+        where=url,
+        hint="make fewer calls at once, use lists such as decide_many, or give the client a longer deadline",
+    )
+
+
+def _error(outcome: Reply | Lost, made: int, url: str) -> SteersmanError:
+    if isinstance(outcome, Reply):
+        return error_of(outcome, url)
     tried = "1 try" if made == 1 else f"{made} tries"
     return StoreUnavailableError(f"no answer after {tried}: {outcome.reason}", where=url)

@@ -8,7 +8,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Generator
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
@@ -18,14 +18,13 @@ from steersman.errors import InvalidInputError
 
 __all__ = ["Connected", "headers_of", "lost", "reply_of"]
 
-_H = TypeVar("_H")
 _T = TypeVar("_T")
 
 _KEPT = 30.0  # seconds that a connection without requests is kept; a service keeps them for longer
 
 
-class Connected(ABC, Generic[_H]):
-    """What a client is made of, whether it blocks or not; `_H` is the HTTP library's client."""
+class Connected(ABC):
+    """What a client is made of, whether it blocks or not."""
 
     def __init__(
         self,
@@ -35,7 +34,7 @@ class Connected(ABC, Generic[_H]):
         timeout: float = 10.0,
         deadline: float = 30.0,
         retries: int = 10,
-        connections: int = 100,
+        connections: int = 32,
     ) -> None:
         """Take the URL of the service and a key's text; nothing is sent yet.
 
@@ -43,7 +42,8 @@ class Connected(ABC, Generic[_H]):
         `deadline`, in seconds too, holds for a request with all its tries and pauses, of which at most `retries` are
         made; a long list is several requests. A blocking client looks at the clock whenever a part of an answer's body
         arrives, so that it may end one `timeout` later. At most `connections` are open at a time, and they are kept
-        for the calls that follow. Raises InvalidInputError.
+        for the calls that follow; further calls wait for their turn, in order and within their deadline. Raises
+        InvalidInputError.
         """
         self._patience = Patience(timeout, deadline, retries)
         self._url = _check_target(url, key, connections)
@@ -51,17 +51,17 @@ class Connected(ABC, Generic[_H]):
         self._options: dict[str, Any] = {
             "base_url": self._url,
             "headers": {"authorization": f"Bearer {key}", "content-type": "application/json"},
-            "limits": httpx.Limits(
-                max_connections=connections, max_keepalive_connections=connections, keepalive_expiry=_KEPT
-            ),
+            "limits": httpx.Limits(max_keepalive_connections=1, keepalive_expiry=_KEPT),
+            "verify": httpx.create_ssl_context(),  # of all lanes, since it takes long to make
         }
+        self._connections = connections
         self._moving = threading.Lock()
         self._process = os.getpid()
-        self._http = self._connect(self._options)
+        self._connect()
 
     @abstractmethod
-    def _connect(self, options: dict[str, Any]) -> _H:
-        """Return the HTTP library's client with these options."""
+    def _connect(self) -> None:
+        """Make the lanes of this process, and the turns in which calls use them."""
 
     def _steps(self, call: Call[_T]) -> Generator[Effect, Outcome, _T]:
         if self._process != os.getpid():
@@ -73,7 +73,7 @@ class Connected(ABC, Generic[_H]):
         with self._moving:
             if self._process != os.getpid():
                 self._draw = random.Random().random
-                self._http = self._connect(self._options)
+                self._connect()
                 self._process = os.getpid()
 
 
