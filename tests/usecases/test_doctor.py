@@ -26,6 +26,10 @@ DAY = 86_400_000_000  # microseconds
 @pytest.fixture
 def steersman(store_url: str) -> Iterator[Steersman]:
     with Steersman.open(store_url) as opened:
+        # Whatever ails another tenant must not be found of this one, which waits for nothing.
+        opened.create_tenant("bystander", SPEC)
+        play(opened, "bystander", "firm", 0.25, 0.5)
+        play(opened, "bystander", "split", 0.75)
         yield opened
 
 
@@ -54,7 +58,7 @@ def healthy(steersman: Steersman) -> Steersman:
 
 def test_a_healthy_database_has_no_findings(healthy: Steersman) -> None:
     checkup = doctor(healthy.database)
-    assert (checkup.tenants, checkup.findings, checkup.healthy) == (1, (), True)
+    assert (checkup.tenants, checkup.findings, checkup.healthy) == (2, (), True)
 
 
 def test_a_tenant_that_never_decided_has_no_findings(steersman: Steersman) -> None:
@@ -70,7 +74,7 @@ def test_a_tenant_that_does_not_exist_is_refused(steersman: Steersman) -> None:
 def test_retired_tenants_are_examined_only_when_named(healthy: Steersman) -> None:
     healthy.retire_tenant("acme")
     later = now() + 2 * DAY
-    assert doctor(healthy.database, at=later).tenants == 0
+    assert doctor(healthy.database, at=later).tenants == 1
     assert doctor(healthy.database, "acme", at=later).findings[0].code == "stale-episodes"
 
 
@@ -248,7 +252,7 @@ def test_a_schema_that_is_not_ours_is_reported(healthy: Steersman) -> None:
 
 def test_what_cannot_be_read_is_a_finding(healthy: Steersman) -> None:
     with healthy.database.transaction() as connection:
-        connection.execute(text("UPDATE decisions SET version = 9"))
+        connection.execute(text("UPDATE decisions SET version = 9 WHERE tenant = 'acme'"))
     finding = found(healthy, "unreadable")
     assert finding.command == "steersman verify acme"
 
@@ -291,7 +295,7 @@ def test_damage_to_one_tenant_leaves_the_others_examined(sqlite_url: str, damage
 def test_a_wait_longer_than_all_time_is_survived(healthy: Steersman) -> None:
     """Settings refuse it; one that was stored all the same is a finding."""
     with healthy.database.transaction() as connection:
-        spec = connection.execute(text("SELECT spec FROM tenants")).scalar_one()
+        spec = connection.execute(text("SELECT spec FROM tenants WHERE tenant = 'acme'")).scalar_one()
         longer = spec.replace('"reward_wait":null', '"reward_wait":1e13')
-        connection.execute(text("UPDATE tenants SET spec = :spec"), {"spec": longer})
+        connection.execute(text("UPDATE tenants SET spec = :spec WHERE tenant = 'acme'"), {"spec": longer})
     found(healthy, "unreadable")
