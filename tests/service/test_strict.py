@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from steersman.domain.strict_json import JsonRules, parse_json
 from steersman.errors import InvalidInputError
-from steersman.service.strict import MAX_DEPTH, read_document
+from steersman.service.routes.bodies import KeyBody, NoBody, RollBackBody
+from steersman.service.strict import MAX_DEPTH, read_as, read_document
+from steersman.service.wire import DecideBody, RewardBody
 from tests.support.postgres import PostgresCluster
 from tests.support.served import Caller, serving
 
@@ -233,3 +235,30 @@ def test_the_fast_way_reads_what_the_careful_one_does(raw: bytes) -> None:
     else:
         # Compared as text, in which 1, 1.0 and true differ.
         assert json.dumps(read_document(raw)) == json.dumps(expected)
+
+
+@pytest.mark.parametrize(
+    ("kind", "document", "told"),
+    [
+        (DecideBody, {"state": True}, "body.state: expected an integer or an object, got a boolean"),
+        (
+            DecideBody,
+            {"state": {"gap": []}},
+            "body.state[...]: expected an integer, a number or a text, got a list",
+        ),
+        (
+            DecideBody,
+            {"state": 0, "feasible": [None]},
+            "body.feasible[0]: expected an integer or a text, got null",
+        ),
+        (RewardBody, {"decision_id": "d", "value": "1"}, "body.value: expected a number, got a text"),
+        (RollBackBody, {"to": 1.5}, "body.to: expected an integer, a text or null, got a number"),
+        (KeyBody, {"scopes": []}, "body: the field `name` is missing"),
+        (NoBody, {"int": 1}, "body: the field `int` is not known"),
+        (NoBody, [], "body: expected an object, got a list"),
+    ],
+)
+def test_what_is_wrong_is_told_in_the_words_of_json(kind: type[Any], document: Any, told: str) -> None:
+    with pytest.raises(InvalidInputError) as refused:
+        read_as(kind, document)
+    assert str(refused.value) == told

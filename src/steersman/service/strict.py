@@ -20,6 +20,21 @@ _RULES = JsonRules(InvalidInputError, MAX_DEPTH)
 _WHERE = "body"
 _MISSING = -1_000_000
 
+_KINDS = {
+    "array": "a list",
+    "bool": "a boolean",
+    "float": "a number",
+    "int": "an integer",
+    "null": "null",
+    "object": "an object",
+    "str": "a text",
+}
+_PLACED = re.compile(r"(.*) - at `\$([^`]*)`", re.DOTALL)
+_SENTENCES = (
+    (re.compile(r"Object missing required field (`.*`)", re.DOTALL), r"the field \1 is missing"),
+    (re.compile(r"Object contains unknown field (`.*`)", re.DOTALL), r"the field \1 is not known"),
+)
+
 _decode = msgspec.json.Decoder().decode
 _unusual = re.compile(rb"\\|[^\x00-\x7f]|[0-9]{19}").search
 """An escape, a byte beyond ASCII or a number that may have more than 64 bits: for the careful way to look at."""
@@ -54,9 +69,23 @@ def read_as(kind: type[_T], document: object, *, where: str = _WHERE) -> _T:
     try:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:
-        message, _, place = str(error).partition(" - at ")
-        path = place.strip("`").removeprefix("$")
-        raise InvalidInputError(f"{message[0].lower()}{message[1:]}", where=f"{where}{path}") from None
+        placed = _PLACED.fullmatch(str(error))
+        message, path = (str(error), "") if placed is None else placed.groups()
+        raise InvalidInputError(_in_words(message), where=f"{where}{path}") from None
+
+
+def _in_words(message: str) -> str:
+    """Return what msgspec says in words that do not depend on the language of the program."""
+    for pattern, sentence in _SENTENCES:
+        if pattern.fullmatch(message):
+            return pattern.sub(sentence, message)
+    told = re.sub(r"`([a-z]+(?: \| [a-z]+)*)`", lambda found: _kinds_in_words(found[1]), message)
+    return f"{told[0].lower()}{told[1:]}"
+
+
+def _kinds_in_words(kinds: str) -> str:
+    told = [_KINDS.get(kind, kind) for kind in kinds.split(" | ")]
+    return " or ".join(told) if len(told) < 3 else f"{', '.join(told[:-1])} or {told[-1]}"
 
 
 def _count_keys(value: object, left: int) -> int:
