@@ -9,12 +9,15 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from steersman.cli.serve import _DRAINED_WITHIN as DRAINED_WITHIN
 from steersman.errors import ConflictError
 from steersman.service.metrics import Metrics
 from tests.deploy.written import (
     COMPOSE,
+    CONSTRAINTS,
     CONTAINERFILE,
     POSTGRESQL,
     ROLES,
@@ -114,6 +117,30 @@ def test_the_container_serves_as_an_ordinary_user_without_what_fits() -> None:
     assert [package for package in needed if re.match(r"torch|scikit-learn|matplotlib", package)] == []
     copied = re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE)
     assert [name for line in copied for name in line.split() if not (ROOT / name).exists()] == []
+
+
+def test_what_the_container_asks_for_is_pinned_to_versions_that_it_may_have() -> None:
+    text = CONTAINERFILE.read_text()
+    assert "--constraint constraints.txt" in text
+    assert (
+        "!deploy/constraints.txt" in (ROOT / "deploy" / "Containerfile.dockerignore").read_text().splitlines()
+    )
+    pins = dict(line.split("==") for line in CONSTRAINTS.read_text().splitlines() if not line.startswith("#"))
+    pinned = {canonicalize_name(name): version for name, version in pins.items()}
+    asked = re.search(r"\.\[([a-z,]+)\]", text)
+    assert asked is not None
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    needed = [
+        *project["dependencies"],
+        *(package for name in asked[1].split(",") for package in extras[name]),
+    ]
+    wrong = [
+        package
+        for package in map(Requirement, needed)
+        if pinned.get(canonicalize_name(package.name), "") not in package.specifier
+    ]
+    assert wrong == []
 
 
 # Planted violations

@@ -17,6 +17,7 @@ from steersman.settings import Settings
 __all__ = [
     "ALERTS",
     "COMPOSE",
+    "CONSTRAINTS",
     "CONTAINERFILE",
     "POSTGRESQL",
     "ROLES",
@@ -37,6 +38,7 @@ __all__ = [
 ROOT = Path(__file__).parents[2]
 ALERTS = ROOT / "deploy" / "alerts.yaml"
 COMPOSE = ROOT / "deploy" / "compose.yaml"
+CONSTRAINTS = ROOT / "deploy" / "constraints.txt"
 CONTAINERFILE = ROOT / "deploy" / "Containerfile"
 POSTGRESQL = ROOT / "docs" / "postgresql.md"
 ROLES = ROOT / "deploy" / "roles.sh"
