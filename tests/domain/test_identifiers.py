@@ -3,14 +3,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from steersman.domain.identifiers import (
     MAX_METADATA_BYTES,
+    check_choice,
     check_finite,
     check_id,
+    check_limit,
     check_metadata,
     check_name,
     check_text,
@@ -129,3 +132,21 @@ def test_a_text_is_an_id_or_refused(value: str) -> None:
         return
     assert value.encode()  # what passes can be written to any database
     assert "\x00" not in value
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, 1.0, "1", None, 2**63])
+def test_what_can_be_no_limit_is_refused(limit: object) -> None:
+    with pytest.raises(InvalidInputError, match="limit: expected a number of 1 or more; got "):
+        check_limit(limit)
+
+
+def test_a_limit_is_a_number_of_any_library() -> None:
+    assert [check_limit(1), check_limit(np.int64(1000))] == [1, 1000]
+
+
+def test_a_choice_is_one_of_those_named_or_none() -> None:
+    for known in (None, "open", "closed"):
+        check_choice(known, ("open", "closed"), what="status")
+    for unknown in ("opened", "", 1, ["open"]):
+        with pytest.raises(InvalidInputError, match="status: expected one of open, closed; got "):
+            check_choice(unknown, ("open", "closed"), what="status")

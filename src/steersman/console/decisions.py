@@ -11,11 +11,9 @@ from rich.text import Text
 
 from steersman.console.grid import facts, grid
 from steersman.console.words import count, moment, number, yes_no
-from steersman.domain.answers import Expired, Explanation
+from steersman.domain.answers import Episode, EpisodeDetail, Expired, Explanation
 from steersman.domain.records import ClosedEpisode, Decision, Reward
 from steersman.domain.settings import TenantSpec
-from steersman.store.episodes import Episode
-from steersman.usecases.episodes import EpisodeDetail
 
 __all__ = [
     "closed_sentence",

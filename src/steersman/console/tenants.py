@@ -10,9 +10,8 @@ from rich.table import Table
 
 from steersman.console.grid import facts, grid
 from steersman.console.words import count, moment, number, yes_no
-from steersman.domain.answers import Fate, MigrationPlan, Owner
+from steersman.domain.answers import AuditLine, Fate, MigrationPlan, Owner
 from steersman.domain.settings import TenantSpec
-from steersman.store.audit import AuditLine
 from steersman.usecases.apply import Applied
 
 __all__ = ["applied_table", "audit_table", "owners_table", "plan_parts", "rows_table", "tenant_parts"]

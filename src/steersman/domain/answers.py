@@ -6,15 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from steersman.domain.records import Decision, LearningStep, Reward
+from steersman.domain.records import ClosedEpisode, Decision, LearningStep, Reward
 from steersman.domain.settings import TenantSpec
 
 __all__ = [
     "ApiKey",
+    "AuditLine",
     "BaseBuild",
     "Checkup",
     "Contribution",
     "Difference",
+    "Episode",
+    "EpisodeDetail",
     "Erased",
     "Expired",
     "ExplainedAction",
@@ -80,6 +83,39 @@ class IssuedKey:
 
     key: ApiKey
     text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    """One change."""
+
+    tenant: str
+    audit_id: str
+    created_at: int  # microseconds since 1970, UTC
+    actor: str
+    verb: str
+    detail: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One episode, open or closed; times are microseconds since 1970, UTC."""
+
+    tenant: str
+    episode: str
+    status: str  # open or closed
+    steps: int  # decisions made in it, voided ones included
+    opened_at: int
+    touched_at: int  # the latest decide or reward
+    closed: ClosedEpisode | None
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeDetail:
+    """One episode and its decisions, in step order, voided ones included."""
+
+    episode: Episode
+    decisions: tuple[Decision, ...]
 
 
 @dataclass(frozen=True, slots=True)

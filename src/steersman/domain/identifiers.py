@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,10 @@ from steersman.errors import InvalidInputError
 __all__ = [
     "MAX_ID_LENGTH",
     "MAX_METADATA_BYTES",
+    "check_choice",
     "check_finite",
     "check_id",
+    "check_limit",
     "check_metadata",
     "check_name",
     "check_text",
@@ -54,6 +57,20 @@ def check_id(value: object, *, what: str, error: type[InvalidInputError] = Inval
     raise error(
         f"{what}: expected a text of 1 to {MAX_ID_LENGTH} characters without control characters; got {_shown(value)}"
     )
+
+
+def check_choice(value: object, choices: Sequence[str], *, what: str) -> None:
+    """Raise InvalidInputError unless `value` is one of the `choices`, or None."""
+    if value is not None and value not in choices:
+        raise InvalidInputError(f"{what}: expected one of {', '.join(choices)}; got {_shown(value)}")
+
+
+def check_limit(value: object) -> int:
+    """Return `value` if it can be the most items of a list; raise InvalidInputError."""
+    whole = native(value)
+    if isinstance(whole, int) and not isinstance(whole, bool) and 1 <= whole <= _INT64_MAX:
+        return whole
+    raise InvalidInputError(f"limit: expected a number of 1 or more; got {_shown(value)}")
 
 
 def check_text(value: object, *, what: str, at_most: int = 500) -> str:

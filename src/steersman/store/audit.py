@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import uuid_utils
 from sqlalchemy import Connection, Row, insert, select
 
+from steersman.domain.answers import AuditLine
 from steersman.domain.canonical import canonical_json
 from steersman.store.clock import now
 from steersman.store.tables import audit
 
-__all__ = ["AuditLine", "iterate_lines", "list_lines", "write_line"]
+__all__ = ["iterate_lines", "list_lines", "write_line"]
 
 _PAGE = 500
-
-
-@dataclass(frozen=True, slots=True)
-class AuditLine:
-    """One change."""
-
-    tenant: str
-    audit_id: str
-    created_at: int  # microseconds since 1970, UTC
-    actor: str
-    verb: str
-    detail: Mapping[str, Any]
 
 
 def write_line(

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Select, and_, or_, select
 
+from steersman.domain.answers import Episode
 from steersman.domain.records import ClosedEpisode
 from steersman.errors import NotFoundError
 from steersman.store.hot.text import Row
 from steersman.store.tables import decisions, episodes
 
-__all__ = ["Episode", "episode_of", "get_episode", "list_episodes", "overdue_decisions", "overdue_episodes"]
-
-
-@dataclass(frozen=True, slots=True)
-class Episode:
-    """One episode, open or closed; times are microseconds since 1970, UTC."""
-
-    tenant: str
-    episode: str
-    status: str  # open or closed
-    steps: int  # decisions made in it, voided ones included
-    opened_at: int
-    touched_at: int  # the latest decide or reward
-    closed: ClosedEpisode | None
+__all__ = ["episode_of", "get_episode", "list_episodes", "overdue_decisions", "overdue_episodes"]
 
 
 def episode_of(row: Row) -> Episode:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from steersman.domain.answers import Episode
 from steersman.domain.identifiers import check_finite, check_id, check_name
 from steersman.domain.records import ClosedEpisode, CloseRequest
 from steersman.errors import (
@@ -16,7 +17,7 @@ from steersman.errors import (
 )
 from steersman.store.clock import now
 from steersman.store.engine import Database
-from steersman.store.episodes import Episode, episode_of
+from steersman.store.episodes import episode_of
 from steersman.store.hot.text import Key, Row
 from steersman.store.seals import request_fingerprint
 from steersman.usecases.learning import Learner, Pending

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from steersman.domain.identifiers import check_id
-from steersman.domain.records import Decision
+from steersman.domain.answers import Episode, EpisodeDetail
+from steersman.domain.identifiers import check_choice, check_id, check_limit
 from steersman.errors import InvalidInputError
 from steersman.store import decisions, episodes, tenants, versions
 from steersman.store.engine import Database
-from steersman.store.episodes import Episode
 
-__all__ = ["EpisodeDetail", "list_episodes", "show_episode"]
+__all__ = ["list_episodes", "show_episode"]
 
 _LONGEST = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeDetail:
-    """One episode and its decisions, in step order, voided ones included."""
-
-    episode: Episode
-    decisions: tuple[Decision, ...]
 
 
 def list_episodes(
@@ -35,8 +24,11 @@ def list_episodes(
     """Return a tenant's episodes, the latest touched first, optionally open or closed ones.
 
     `after` is `touched_at` and `episode` of the one that the page before ended with; who is touched meanwhile moves
-    to the front and may come again. Raises NotFoundError, or InvalidInputError for an `after` that can be none.
+    to the front and may come again. Raises NotFoundError, or InvalidInputError for a status, an `after` or a limit
+    that can be none.
     """
+    check_choice(status, ("open", "closed"), what="status")
+    limit = check_limit(limit)
     if after is not None:
         at, episode = after
         if not 0 <= at < 2**63:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from steersman.domain.answers import ExplainedAction, Explanation
-from steersman.domain.identifiers import check_id, check_metadata
+from steersman.domain.identifiers import check_choice, check_id, check_limit, check_metadata
 from steersman.domain.records import CellKey, Decision, LearningStep, PolicyVersion
 from steersman.policies.arithmetic import draw_uniform, mixture, ucb_bonuses
 from steersman.policies.tabular import greedy_in_row
@@ -53,8 +53,10 @@ def list_decisions(
     """Return decisions, newest first, of one episode, status or with some metadata.
 
     `after` is the decision that the page before ended with, archived since or not. Raises NotFoundError, or
-    InvalidInputError for what can be no id or metadata.
+    InvalidInputError for what can be no id, status, metadata or limit.
     """
+    check_choice(status, ("open", "learned", "void"), what="status")
+    limit = check_limit(limit)
     for what, value in (("episode", episode), ("after", after)):
         if value is not None:
             check_id(value, what=what)

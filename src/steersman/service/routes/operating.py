@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from steersman.domain.answers import ApiKey, BaseBuild, Erased, IssuedKey, MigrationPlan, Owner
+from steersman.domain.answers import ApiKey, AuditLine, BaseBuild, Erased, IssuedKey, MigrationPlan, Owner
 from steersman.domain.identifiers import check_name
 from steersman.service.routes.bodies import (
     BaseBody,
@@ -28,7 +28,6 @@ from steersman.service.routes.calls import (
     operators,
 )
 from steersman.service.routes.operations import list_of, operation, reference, request_body
-from steersman.store.audit import AuditLine
 from steersman.usecases.bases import build_base, create_base, list_bases
 from steersman.usecases.keys import OPERATORS, create_key, list_keys, revoke_key, rotate_key
 from steersman.usecases.tenants import (

@@ -9,7 +9,16 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from steersman.domain.answers import Checkup, Explanation, LearnedTable, Owner, Verification
+from steersman.domain.answers import (
+    AuditLine,
+    Checkup,
+    Episode,
+    EpisodeDetail,
+    Explanation,
+    LearnedTable,
+    Owner,
+    Verification,
+)
 from steersman.domain.records import Decision, PolicyVersion
 from steersman.errors import InvalidInputError
 from steersman.service.routes.bodies import NoBody
@@ -27,10 +36,8 @@ from steersman.service.routes.calls import (
 )
 from steersman.service.routes.operations import list_of, operation, reference
 from steersman.service.strict import read_as, read_document
-from steersman.store.audit import AuditLine
-from steersman.store.episodes import Episode
 from steersman.usecases.doctor import doctor
-from steersman.usecases.episodes import EpisodeDetail, list_episodes, show_episode
+from steersman.usecases.episodes import list_episodes, show_episode
 from steersman.usecases.explain import explain, list_decisions
 from steersman.usecases.show import show
 from steersman.usecases.tenants import show_tenant
