@@ -61,14 +61,20 @@ def settings_page() -> str:
         "# Settings\n",
         NOTE,
         "The program reads these once, when it starts: from the TOML file that `STEERSMAN_CONFIG` names, if",
-        "there is one, and from the environment, which wins. What a tenant declares is told in",
-        "[tenants](tenants.md).\n",
+        "there is one, and from the environment, which wins. What the file does not know is refused, and so is a",
+        "variable whose name is nearly one of these. What a tenant declares is told in [tenants](tenants.md).\n",
+        "```toml",
+        'database_url = "postgresql://steersman_service@db.example/steersman"',
+        'operator_url = "postgresql://steersman_operator@db.example/steersman"',
+        "key_in_flight = 200",
+        "```\n",
     ]
     for field in fields(Settings):
+        default = "none" if field.default == "" else f"`{field.default}`"
         parts += [
             f"## {field.name}\n",
             _as_sentence(comments[field.name]),
-            f"Environment: `STEERSMAN_{field.name.upper()}`. Default: `{field.default}`.\n",
+            f"Environment: `STEERSMAN_{field.name.upper()}`. Default: {default}.\n",
         ]
     return "\n".join(parts)
 

@@ -6,14 +6,17 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from steersman.errors import InvalidInputError
 
-__all__ = ["Settings"]
+__all__ = ["Settings", "unknown_variables"]
 
 _PREFIX = "STEERSMAN_"
+_FILE = "CONFIG"  # the variable that names the file
+_NEAR = 0.8  # how alike a name is that must be a slip, as difflib counts
 _BOUNDS = {
     "pool_size": (1, 1000, "connections"),
     "body_limit": (1024, 2**30, "bytes"),
@@ -31,9 +34,7 @@ class Settings:
     database_url: str = "steersman.db"  # a file, sqlite:///file, or postgresql://...
     patience: float = 30.0  # seconds to wait for a busy or restarting database
     pool_size: int = 16  # connections to a server that one process may hold
-    operator_url: str = (
-        ""  # where the service looks keys up and runs operators' calls; as database_url when empty
-    )
+    operator_url: str = ""  # where keys are looked up and operators act: a server needs it, a file does not
     body_limit: int = 1_048_576  # bytes of a request to the service
     queue_limit: int = (
         4096  # decides, rewards or closes that wait in one process; beyond, they are refused with 503
@@ -45,7 +46,9 @@ class Settings:
     commit: str = (
         "auto"  # where the service commits: inline (in the event loop), thread, auto (as suits the database)
     )
-    log_requests: str = "some"  # requests the service logs: all, some (what fails or is not hot), or none
+    log_requests: str = (
+        "some"  # requests it logs: all, some (what fails, or is neither hot nor a probe), none
+    )
 
     def __post_init__(self) -> None:
         """Check the bounds; raise InvalidInputError."""
@@ -63,11 +66,14 @@ class Settings:
     def read(cls, environment: Mapping[str, str] | None = None) -> Settings:
         """Read the TOML file that `STEERSMAN_CONFIG` names, if it does, overlaid by the environment.
 
-        Raises InvalidInputError for an unreadable file, an unknown name or a value of the wrong type.
+        Raises InvalidInputError for an unreadable file, an unknown name in it, a variable whose name is nearly that
+        of a setting, or a value of the wrong type.
         """
         environment = os.environ if environment is None else environment
+        for name in unknown_variables(environment):
+            _refuse_slip(name.removeprefix(_PREFIX))
         given: dict[str, Any] = {}
-        path = environment.get(f"{_PREFIX}CONFIG")
+        path = environment.get(_PREFIX + _FILE)
         if path:
             try:
                 given = tomllib.loads(Path(path).read_text(encoding="utf-8"))
@@ -82,6 +88,26 @@ class Settings:
             if value is not None:
                 given[name] = value
         return cls(**{name: _converted(name, value, types[name]) for name, value in given.items()})
+
+
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """Return the variables that are named like settings and are none, sorted.
+
+    Others than the program may name variables so, as Kubernetes does for a service that is called steersman.
+    """
+    known = {_PREFIX + name for name in _names()}
+    return sorted(name for name in environment if name.startswith(_PREFIX) and name not in known)
+
+
+def _names() -> list[str]:
+    return [_FILE, *(field.name.upper() for field in fields(Settings))]
+
+
+def _refuse_slip(name: str) -> None:
+    for meant in get_close_matches(name, _names(), n=1, cutoff=_NEAR):
+        raise InvalidInputError(
+            f"{_PREFIX}{name}: there is no such setting", hint=f"is {_PREFIX}{meant} meant?"
+        )
 
 
 def _converted(name: str, value: Any, kind: Any) -> Any:

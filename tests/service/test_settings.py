@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from steersman.errors import InvalidInputError
-from steersman.settings import Settings
+from steersman.settings import Settings, unknown_variables
+from tests.house.rules import ROOT
 
 
 def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
@@ -38,3 +39,37 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
 def test_what_is_out_of_bounds_is_refused_by_name(name: str, value: str) -> None:
     with pytest.raises(InvalidInputError, match=f"(?i){name}: expected"):
         Settings.read({f"STEERSMAN_{name.upper()}": value})
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("KEY_RAT", "KEY_RATE"),
+        ("DATABASE_URI", "DATABASE_URL"),
+        ("DATABASE", "DATABASE_URL"),
+        ("LOG_REQUEST", "LOG_REQUESTS"),
+        ("CONFIGS", "CONFIG"),
+    ],
+)
+def test_a_variable_that_is_nearly_a_setting_is_refused_with_its_name(name: str, meant: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"STEERSMAN_{name}: .*STEERSMAN_{meant} meant"):
+        Settings.read({f"STEERSMAN_{name}": "4"})
+
+
+def test_variables_that_others_name_so_are_left_alone() -> None:
+    # What Kubernetes sets for a service that is called steersman.
+    theirs = {
+        "STEERSMAN_PORT": "tcp://10.0.0.1:8000",
+        "STEERSMAN_PORT_8000_TCP_ADDR": "10.0.0.1",
+        "STEERSMAN_SERVICE_HOST": "10.0.0.1",
+        "STEERSMAN_SERVICE_PORT": "8000",
+    }
+    assert Settings.read(theirs) == Settings()
+    assert unknown_variables(theirs | {"STEERSMAN_KEY_RATE": "1", "OTHER": ""}) == sorted(theirs)
+
+
+def test_the_file_that_the_page_shows_is_read(tmp_path: Path) -> None:
+    page = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+    file = tmp_path / "steersman.toml"
+    file.write_text(page.partition("```toml\n")[2].partition("```")[0])
+    assert Settings.read({"STEERSMAN_CONFIG": str(file)}).key_in_flight == 200
