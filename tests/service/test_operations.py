@@ -10,11 +10,11 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from steersman.client import verbs
 from steersman.client.exchange import Request
-from steersman.store.tables import audit
+from steersman.store.tables import audit, operations
 from tests.service.test_isolation import SCOPE_OF
 from tests.support.changes import CHANGES, FILES, KEYS, Scene
 from tests.support.served import Caller, Server
@@ -152,19 +152,22 @@ def test_eight_at_once_are_one(scene: Scene, server: Server, operator: Caller, v
 
 
 WRITTEN: dict[str, list[tuple[str, set[str]]]] = {
-    "activate": [("activate", {"before", "after"})],
-    "build_base": [("build", {"version"})],
+    "activate": [("activate", {"before", "after", "instead_of"})],
+    "build_base": [("build", {"version", "instead_of"})],
     "change_tenant": [("change", {"before", "after"})],
     "create_base": [("create", {"after"})],
     "create_key": [("create key", {"key", "name", "scopes"})],
     "create_tenant": [("create", {"after"})],
     "erase_tenant": [("erase", {"rows"})],
     "freeze": [("freeze", {"of", "version", "name"})],
-    "refresh": [("refresh", {"version"})],
-    "retire_tenant": [("retire", set())],
-    "revoke_key": [("revoke key", {"key"})],
-    "roll_back": [("roll_back", {"before", "after"})],
-    "rotate_key": [("create key", {"key", "name", "scopes"}), ("rotate key", {"key", "successor"})],
+    "refresh": [("refresh", {"version", "instead_of"})],
+    "retire_tenant": [("retire", {"before", "after"})],
+    "revoke_key": [("revoke key", {"key", "before", "after"})],
+    "roll_back": [("roll_back", {"before", "after", "instead_of"})],
+    "rotate_key": [
+        ("create key", {"key", "name", "scopes"}),
+        ("rotate key", {"key", "successor", "before", "after"}),
+    ],
 }
 """What a change writes into the audit trail: its verb, and at least these facts."""
 
@@ -198,6 +201,31 @@ def test_without_the_header_each_call_is_one_of_its_own(scene: Scene, operator: 
     assert [send(operator, request).json()["number"] for _ in range(2)] == [3, 4]
     request = request_of(scene, "erase_tenant")
     assert [send(operator, request).status_code for _ in range(2)] == [200, 404]
+
+
+def test_what_nobody_can_ask_for_does_not_pile_up(server: Server, company: Caller) -> None:
+    def kept() -> list[str]:
+        query = select(operations.c.operation_id).where(operations.c.tenant == company.tenant)
+        with server.library.database.snapshot() as connection:
+            return list(connection.execute(query).scalars())
+
+    old = "own 0188d000-0000-7000-8000-000000000000"  # of 2023
+    with server.library.database.transaction() as connection:
+        connection.execute(
+            update(operations)
+            .where(operations.c.tenant == company.tenant)
+            .values(operation_id=old)
+            .where(operations.c.verb == "create_tenant")
+        )
+    made = kept()
+    assert len(made) == 2  # the tenant and its key
+    for _ in range(3):
+        assert company.http.patch("/v1/tenant", json={}).status_code == 200
+    assert sorted(kept()) == sorted(made)
+    # The role that serves may take the old one away.
+    assert company.http.patch("/v1/tenant", json={"states": 3}).status_code == 200
+    assert len(kept()) == 2
+    assert old not in kept()
 
 
 @pytest.mark.parametrize("wrong", ["", "a b", "x" * 65, "é"])

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import inspect
 import json
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from threading import Barrier, Event
 from types import MappingProxyType
 from typing import Any, TypeVar
+from uuid import UUID
 
 import numpy as np
 import pytest
+from sqlalchemy import select, update
 
 from steersman.domain.answers import IssuedKey
 from steersman.domain.settings import TenantSpec
@@ -28,6 +32,7 @@ from steersman.library import Steersman
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
 from steersman.store.operations import name_operation
+from steersman.store.tables import operations
 from steersman.usecases.bases import change_base
 from steersman.usecases.keys import find_key
 from steersman.usecases.migrate import migrate
@@ -110,6 +115,25 @@ def test_a_change_is_made_once_and_answered_as_before(scene: Scene, verb: str) -
     later = scene.rows()
     assert call.on(library, named) == first
     assert scene.rows() == later
+
+
+def test_an_owner_is_answered_as_it_was(scene: Scene) -> None:
+    library, new = scene.library, f"{scene.name}-new"
+    tenant, base = (
+        scene.call(verb).on(library, scene.operation_id) for verb in ("create_tenant", "create_base")
+    )
+    library.decide(new, 0)
+    library.change_tenant(new, {"states": 5})
+    library.retire_tenant(new)
+    change_base(library.database, new, {"actions": ["x"], "states": 5})
+    library.build_base(new)
+    now = library.show_tenant(new)
+    assert (now.status, now.active_version, now.spec.states.size) == ("retired", 2, 5)
+    for verb, first in (("create_tenant", tenant), ("create_base", base)):
+        again = scene.call(verb).on(library, scene.operation_id)
+        assert again == first
+        assert (again.status, again.active_version, again.latest_version) == ("active", None, 0)
+        assert again.spec.states.size == 2
 
 
 @pytest.mark.parametrize("verb", KEYS)
@@ -223,17 +247,107 @@ def test_migrations_and_changes_of_bases_are_made_once(scene: Scene) -> None:
 
 def test_what_is_the_same_content(company: Company) -> None:
     library, name = company.library, company.name
-    changes = {"exploration": {"epsilon": 0.5, "c": 1.0}, "priors": {1: {"q": 0.5, "weight": 1.0}}}
+    changes = {"exploration": {"epsilon": 0.5, "c": 1}, "priors": {1: {"q": 0.5, "weight": 1.0}}}
     given: dict[str, Any] = {"actions": ("hold", "1"), **changes}
     first = library.change_tenant(name, given, operation_id="op")
     again: dict[str, Any] = {
         "priors": MappingProxyType({"1": {"weight": np.float64(1.0), "q": 0.5}}),
-        "exploration": {"c": 1.0, "epsilon": 0.5},
+        "exploration": MappingProxyType({"c": 1.0, "epsilon": np.float32(0.5)}),
         "actions": ["hold", "1"],
     }
     assert library.change_tenant(name, again, operation_id="op") == first
+    for other in (True, "1", 1.5):
+        with pytest.raises(IdReusedError):
+            library.change_tenant(
+                name, again | {"exploration": {"c": other, "epsilon": 0.5}}, operation_id="op"
+            )
     with pytest.raises(InvalidInputError, match="expected what JSON has a form for"):
         library.change_tenant(name, {"states": object()})
+
+
+@pytest.mark.parametrize("number", [0, 7, -3, 2**53, -(2**53)])
+def test_a_number_is_one_content_however_it_is_written(number: int) -> None:
+    def content(value: float) -> bytes:
+        return name_operation("change", "op", content={"x": ({"y": [value]},)}).fingerprint
+
+    assert content(float(number)) == content(number)
+    assert content(number + 1) != content(number)
+    assert len({content(value) for value in (2**53 + 1, float(2**53), 1e300, 2**60 + 1, 0.5)}) == 5
+
+
+SETTLED = ("apply", "freeze", "refresh", "retire_tenant", "revoke_key")
+"""Verbs of which the second call finds everything as it wants it."""
+
+
+@pytest.mark.parametrize("verb", [*SETTLED, "activate", "change_base", "change_tenant", "migrate"])
+def test_what_changed_nothing_is_kept_under_a_callers_id_alone(scene: Scene, verb: str) -> None:
+    library, name = scene.library, scene.name
+    declared = {"actions": ["hold", "trade"], "states": 2}
+    calls: dict[str, Callable[..., Any]] = {
+        **{each: partial(getattr(library, each), *scene.call(each).args) for each in SETTLED},
+        "activate": partial(library.activate, name, 2),
+        "change_base": partial(change_base, library.database, name, declared),
+        "change_tenant": partial(library.change_tenant, name, {}),
+        "migrate": partial(migrate, library.database, name, library.show_tenant(name).spec),
+    }
+    if verb in SETTLED:
+        before = kept(scene)
+        calls[verb]()
+        assert len(kept(scene) - before) == 1
+    made, lines = kept(scene), scene.rows()["audit"]
+    for _ in range(3):
+        calls[verb]()
+    assert kept(scene) == made
+    calls[verb](operation_id=scene.operation_id)
+    assert {named for _, named in kept(scene) - made} == {scene.operation_id}
+    assert scene.rows()["audit"] == lines
+
+
+def kept(scene: Scene) -> set[tuple[str, str]]:
+    """(Tenant, id) of the operations of everybody, operators included."""
+    with scene.library.database.snapshot() as connection:
+        return {
+            (row.tenant, row.operation_id)
+            for row in connection.execute(select(operations.c.tenant, operations.c.operation_id))
+        }
+
+
+def test_what_nobody_can_ask_for_goes_after_a_day(scene: Scene) -> None:
+    library, name = scene.library, scene.name
+    other = f"{name}-other"
+    caller = str(uuid7_at(0))  # however old it looks
+    library.change_tenant(name, {"states": 4}, operation_id=caller)
+    rows = {(owner, named) for owner, named in kept(scene) if owner in {name, other, f"@{name}"}}
+    ours = sorted(named for owner, named in rows if (owner, named[:4]) == (name, "own "))
+    assert len(ours) == 3  # it was created, changed, and got a key
+    at = time.time_ns() // 1_000_000
+    with library.database.transaction() as connection:
+        for named, age in zip(ours, (86_460, 86_340, 10 * 86_400), strict=True):
+            connection.execute(
+                update(operations)
+                .where(operations.c.tenant == name, operations.c.operation_id == named)
+                .values(operation_id=f"own {uuid7_at(at - age * 1000)}")
+            )
+        connection.execute(
+            update(operations)
+            .where(operations.c.tenant == other)
+            .values(operation_id=f"own {uuid7_at(at - 10 * 86_400_000)}")
+        )
+    aged = kept(scene)
+    library.change_tenant(name, {"states": 4})  # no change
+    assert kept(scene) == aged
+    library.change_tenant(name, {"states": 5}, operation_id="new")
+    gone = aged - kept(scene)
+    assert {owner for owner, _ in gone} == {name}
+    ages = sorted(at - (UUID(named.removeprefix("own ")).int >> 80) for _, named in gone)
+    assert ages == [86_460_000, 864_000_000]
+    assert kept(scene) - aged == {(name, "new")}
+    assert (name, caller) in kept(scene)
+
+
+def uuid7_at(milliseconds: int) -> UUID:
+    """A UUID of version 7, of a time since 1970."""
+    return UUID(int=milliseconds << 80 | 7 << 76 | 2 << 62)
 
 
 def test_an_id_is_of_one_tenant_alone(company: Company) -> None:

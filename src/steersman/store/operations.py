@@ -1,17 +1,19 @@
 """Operations as rows: which changes were asked for, under which ids, and what was answered.
 
-A row is written in the transaction of its change, so that there is one if and only if the change was made. Those of
-operators themselves are kept under `@`, as their audit trail is.
+A row is written in the transaction of its change, so that there is one if and only if the change was made. Where the
+caller gave no id it has one of ours, and serves only the call itself, which may have lost its COMMIT. Rows of operators
+themselves are kept under `@`, as their audit trail is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import uuid_utils
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, delete, func, insert, select
 
 from steersman.domain.identifiers import native
 from steersman.domain.operation_ids import check_operation_id
@@ -20,9 +22,19 @@ from steersman.store.clock import now
 from steersman.store.seals import request_fingerprint
 from steersman.store.tables import operations
 
-__all__ = ["Operation", "find_answer", "insert_operation", "lock_operation", "name_operation"]
+__all__ = [
+    "Operation",
+    "drop_unknown",
+    "find_answer",
+    "insert_operation",
+    "lock_operation",
+    "name_operation",
+]
 
 _GATE = 7237  # the class of the advisory locks that stand before operations on PostgreSQL
+_OURS = "own "  # before ids that we make: no caller's has a space
+_EXACT = 2**53  # up to here each integer is a float of its own
+_KEPT = 86400  # seconds, and far more than any call goes on trying
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +45,22 @@ class Operation:
     verb: str
     fingerprint: bytes  # 32 bytes, of the verb and of what it was given
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether we made the id, so that nobody can ask for it once the call has returned."""
+        return self.operation_id.startswith(_OURS)
+
 
 def name_operation(verb: str, operation_id: str | None, **content: object) -> Operation:
     """Return a call of `verb` that was given `content`, under the caller's id or a new one.
 
-    Raises InvalidInputError for what can be no id, and for content that JSON has no form for.
+    A number is one content however it is written: 1 and 1.0 are the same. Raises InvalidInputError for what can be no
+    id, and for content that JSON has no form for.
     """
-    named = str(uuid_utils.uuid7()) if operation_id is None else check_operation_id(operation_id)
+    named = f"{_OURS}{uuid_utils.uuid7()}" if operation_id is None else check_operation_id(operation_id)
     try:
-        fingerprint = request_fingerprint(
-            (verb, msgspec.to_builtins(content, str_keys=True, enc_hook=_plain))
-        )
+        plain = msgspec.to_builtins(content, str_keys=True, enc_hook=_plain)
+        fingerprint = request_fingerprint((verb, _in_one_form(plain)))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidInputError(f"{verb}: expected what JSON has a form for: {error}") from None
     return Operation(named, verb, fingerprint)
@@ -59,6 +76,16 @@ def _plain(value: object) -> object:
     if plain is value:
         raise TypeError(f"got {type(value).__name__}")
     return plain
+
+
+def _in_one_form(value: Any) -> Any:
+    """Return a JSON value with the whole numbers among its floats as integers."""
+    if isinstance(value, dict):
+        return {name: _in_one_form(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_in_one_form(item) for item in value]
+    whole = isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT
+    return int(value) if whole else value
 
 
 def lock_operation(connection: Connection, owner: str, operation: Operation) -> None:
@@ -106,3 +133,12 @@ def insert_operation(connection: Connection, owner: str, operation: Operation, a
             created_at=now(),
         )
     )
+
+
+def drop_unknown(connection: Connection, owner: str) -> None:
+    """Delete the operations of a tenant, base or operators under ids of our own that are older than a day."""
+    # Ours are ordered by time: they begin with the milliseconds since 1970.
+    end = f"{now() // 1000 - _KEPT * 1000:012x}"
+    at = operations.c.operation_id
+    old = (operations.c.tenant == owner, at > _OURS, at < f"{_OURS}{end[:8]}-{end[8:]}")
+    connection.execute(delete(operations).where(*old))

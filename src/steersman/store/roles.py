@@ -29,7 +29,7 @@ _SERVING = {
     "episodes": f"{_CHANGED}, DELETE",
     "learning_steps": "SELECT, INSERT",
     "opening_cells": "SELECT, INSERT",
-    "operations": "SELECT, INSERT",
+    "operations": "SELECT, INSERT, DELETE",
     "policy_versions": _CHANGED,
     "rewards": "SELECT, INSERT",
     "state_heads": _CHANGED,

@@ -19,7 +19,7 @@ from steersman.usecases.bases import change_base_within, create_base_within
 from steersman.usecases.declarations import Declarations, read_declarations
 from steersman.usecases.keys import OPERATORS
 from steersman.usecases.migrate import change_within
-from steersman.usecases.operations import record_form, run_once
+from steersman.usecases.operations import Unchanged, record_form, run_once
 from steersman.usecases.tenants import create_within
 
 __all__ = ["Applied", "apply_file"]
@@ -55,8 +55,9 @@ def apply_file(
         tenants={tenant: spec.to_json() for tenant, spec in declared.tenants.items()},
     )
 
-    def work(connection: Connection) -> list[Applied]:
-        return _apply_within(connection, path, declared, actor)
+    def work(connection: Connection) -> list[Applied] | Unchanged[list[Applied]]:
+        applied = _apply_within(connection, path, declared, actor)
+        return applied if any(each.outcome != "unchanged" for each in applied) else Unchanged(applied)
 
     return run_once(database, OPERATORS, operation, _APPLIED, work)
 

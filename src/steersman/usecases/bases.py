@@ -26,7 +26,7 @@ from steersman.usecases.declarations import read_base_spec
 from steersman.usecases.make_version import make_version, moved_cell
 from steersman.usecases.migrate import locked_tenant
 from steersman.usecases.migration_plan import changed_parts
-from steersman.usecases.operations import OWNER, first_answer, keep_answer, record_form, run_once
+from steersman.usecases.operations import OWNER, Unchanged, first_answer, keep_answer, record_form, run_once
 from steersman.usecases.start import borrowed_cells
 from steersman.usecases.versions import find_version
 
@@ -101,8 +101,9 @@ def change_base(
     spec = read_base_spec(declaration)
     operation = name_operation("change_base", operation_id, declaration=spec.to_json())
 
-    def work(connection: Connection) -> tuple[str, ...]:
-        return change_base_within(connection, base, spec, actor=actor)
+    def work(connection: Connection) -> tuple[str, ...] | Unchanged[tuple[str, ...]]:
+        changed = change_base_within(connection, base, spec, actor=actor)
+        return changed or Unchanged(changed)
 
     return run_once(database, base_owner(base), operation, _PARTS, work)
 
@@ -178,7 +179,7 @@ def _keep_merged(
         parent=owner.active_version,
         provenance={"contributions": [asdict(contribution) for contribution in contributions]},
     )
-    detail = {"version": version.number, "cells": len(table)}
+    detail = {"version": version.number, "instead_of": owner.active_version, "cells": len(table)}
     audit.write_line(connection, owner.tenant, actor=actor, verb="build", detail=detail)
     built = BaseBuild(base, version.number, len(table), contributions)
     return keep_answer(connection, owner.tenant, operation, _BUILD, built)
@@ -236,9 +237,10 @@ def refresh(
     """
     operation = name_operation("refresh", operation_id)
 
-    def work(connection: Connection) -> Refresh:
+    def work(connection: Connection) -> Refresh | Unchanged[Refresh]:
         owner = locked_tenant(connection, tenant)
-        return _refresh_within(connection, owner, operation.operation_id, actor)
+        done = _refresh_within(connection, owner, operation.operation_id, actor)
+        return done if done.made else Unchanged(done)
 
     return run_once(database, tenant, operation, _REFRESH, work)
 
@@ -277,7 +279,8 @@ def _refresh_within(connection: Connection, owner: Owner, operation_id: str, act
         provenance={"base": owner.spec.base, "base_version": lending},
     )
     outcome = replace(outcome, version=version.number, made=True)
-    audit.write_line(connection, owner.tenant, actor=actor, verb="refresh", detail=asdict(outcome))
+    detail = asdict(outcome) | {"instead_of": active.number}
+    audit.write_line(connection, owner.tenant, actor=actor, verb="refresh", detail=detail)
     return outcome
 
 

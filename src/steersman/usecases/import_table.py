@@ -120,7 +120,6 @@ def _keep(
         provenance={"file": file.name, "sha256": file.digest},
     )
     imported = replace(imported, version=version.number)
-    audit.write_line(
-        connection, tenant, actor=actor, verb="import", detail=asdict(imported) | {"sha256": file.digest}
-    )
+    detail = asdict(imported) | {"instead_of": owner.active_version, "sha256": file.digest}
+    audit.write_line(connection, tenant, actor=actor, verb="import", detail=detail)
     return keep_answer(connection, tenant, operation, _IMPORTED, imported)

@@ -16,7 +16,7 @@ from steersman.store.clock import now
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
 from steersman.store.operations import Operation, lock_operation, name_operation
-from steersman.usecases.operations import first_answer, keep_answer, record_form, run_once
+from steersman.usecases.operations import Unchanged, first_answer, keep_answer, record_form, run_once
 
 __all__ = [
     "MOST_OVERLAP",
@@ -101,12 +101,14 @@ def revoke_key(
     with database.snapshot() as connection:
         owner = _owner_of(keys.get_key(connection, key_id))
 
-    def work(connection: Connection) -> ApiKey:
+    def work(connection: Connection) -> ApiKey | Unchanged[ApiKey]:
         key = keys.get_key(connection, key_id, lock=True)
-        if key.revoked_at is None:
-            keys.set_revoked(connection, key_id)
-            _write_line(connection, key, actor=actor, verb="revoke key", detail={})
-        return keys.get_key(connection, key_id)
+        if key.revoked_at is not None:
+            return Unchanged(key)
+        keys.set_revoked(connection, key_id)
+        revoked = keys.get_key(connection, key_id)
+        _write_line(connection, key, actor=actor, verb="revoke key", detail=_ends(key, revoked))
+        return revoked
 
     return run_once(database, owner, operation, _KEY, work)
 
@@ -144,7 +146,8 @@ def rotate_key(
             )
         end = at + int(seconds * 1e6)
         keys.set_expiry(connection, key_id, end if key.expires_at is None else min(end, key.expires_at))
-        _write_line(connection, key, actor=actor, verb="rotate key", detail={"successor": new.key_id})
+        detail = {"successor": new.key_id, **_ends(key, keys.get_key(connection, key_id))}
+        _write_line(connection, key, actor=actor, verb="rotate key", detail=detail)
         return _insert(connection, new, key, operation, actor=actor)
 
     return database.run(work)
@@ -239,6 +242,14 @@ def _insert(
     _write_line(connection, key, actor=actor, verb="create key", detail=detail)
     keep_answer(connection, _owner_of(key), operation, _KEY, key)
     return IssuedKey(key, new.text)
+
+
+def _ends(before: ApiKey, after: ApiKey) -> dict[str, dict[str, int | None]]:
+    """Return when a key ends, in microseconds since 1970, before and after a change."""
+    return {
+        name: {"expires_at": key.expires_at, "revoked_at": key.revoked_at}
+        for name, key in (("before", before), ("after", after))
+    }
 
 
 def _owner_of(key: ApiKey) -> str:

@@ -18,7 +18,7 @@ from steersman.store.operations import Operation, name_operation
 from steersman.usecases.declarations import check_base, read_spec
 from steersman.usecases.make_version import make_version, moved_cell
 from steersman.usecases.migration_plan import Moves, Tally, changed_parts, trace_moves
-from steersman.usecases.operations import record_form, run_once
+from steersman.usecases.operations import Unchanged, record_form, run_once
 
 __all__ = [
     "Change",
@@ -80,8 +80,9 @@ def change_declaration(
             return unchanged_plan(owner, spec) or _foresee(connection, not_retired(owner), spec)
     named = operation.operation_id
 
-    def work(connection: Connection) -> MigrationPlan:
-        return change_within(connection, tenant, change, named, actor=actor)
+    def work(connection: Connection) -> MigrationPlan | Unchanged[MigrationPlan]:
+        plan = change_within(connection, tenant, change, named, actor=actor)
+        return plan if plan.changed else Unchanged(plan)
 
     return run_once(database, tenant, operation, _PLAN, work)
 

@@ -14,9 +14,24 @@ from steersman.domain.settings import TenantSpec
 from steersman.store import tenants, versions
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
-from steersman.store.operations import Operation, find_answer, insert_operation, lock_operation
+from steersman.store.operations import (
+    Operation,
+    drop_unknown,
+    find_answer,
+    insert_operation,
+    lock_operation,
+)
 
-__all__ = ["OWNER", "VERSION", "Form", "first_answer", "keep_answer", "record_form", "run_once"]
+__all__ = [
+    "OWNER",
+    "VERSION",
+    "Form",
+    "Unchanged",
+    "first_answer",
+    "keep_answer",
+    "record_form",
+    "run_once",
+]
 
 _T = TypeVar("_T")
 
@@ -27,6 +42,13 @@ class Form(Generic[_T]):
 
     keep: Callable[[_T], Any]
     read: Callable[[Connection, str, Any], _T]
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged(Generic[_T]):
+    """The answer to a call that found everything as it wants it, and changed nothing."""
+
+    answer: _T
 
 
 def record_form(kind: type[_T]) -> Form[_T]:
@@ -69,12 +91,13 @@ def run_once(
     owner: str,
     operation: Operation,
     form: Form[_T],
-    work: Callable[[Connection], _T],
+    work: Callable[[Connection], _T | Unchanged[_T]],
 ) -> _T:
     """Return what `work` does for a tenant, base or operators in one transaction, or what it once did.
 
     Calls of one id that come at the same time wait for each other, and a call whose COMMIT was lost finds what it
-    did. Raises IdReusedError when the id was that of another call, and what `work` raises, which leaves no trace.
+    did. What changed nothing is kept under a caller's id alone. Raises IdReusedError when the id was that of another
+    call, and what `work` raises, which leaves no trace.
     """
 
     def once(connection: Connection) -> _T:
@@ -82,7 +105,12 @@ def run_once(
         known = first_answer(connection, owner, operation, form)
         if known is not None:
             return known
-        return keep_answer(connection, owner, operation, form, work(connection))
+        done = work(connection)
+        if not isinstance(done, Unchanged):
+            return keep_answer(connection, owner, operation, form, done)
+        if operation.is_unknown:
+            return done.answer
+        return keep_answer(connection, owner, operation, form, done.answer)
 
     return database.run(once)
 
@@ -94,7 +122,11 @@ def first_answer(connection: Connection, owner: str, operation: Operation, form:
 
 
 def keep_answer(connection: Connection, owner: str, operation: Operation, form: Form[_T], answer: _T) -> _T:
-    """Keep the `answer` of a call that was carried out in this transaction, and return it."""
+    """Keep the `answer` of a call that was carried out in this transaction, and return it.
+
+    Those of calls that nobody can repeat any more go.
+    """
+    drop_unknown(connection, owner)
     # Names stay in their order, so that an answer is repeated byte for byte.
     insert_operation(connection, owner, operation, msgspec.json.encode(form.keep(answer)).decode())
     return answer

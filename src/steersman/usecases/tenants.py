@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from steersman.domain.answers import Erased, MigrationPlan, Owner
-from steersman.domain.identifiers import check_id, check_name
+from steersman.domain.answers import AuditLine, Erased, MigrationPlan, Owner
+from steersman.domain.identifiers import check_id, check_limit, check_name
 from steersman.domain.settings import TenantSpec
 from steersman.store import audit, tenants
-from steersman.store.audit import AuditLine
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
 from steersman.store.operations import name_operation
 from steersman.usecases.declarations import check_base, read_spec
 from steersman.usecases.migrate import change_declaration, change_operation
-from steersman.usecases.operations import OWNER, record_form, run_once
+from steersman.usecases.operations import OWNER, Unchanged, record_form, run_once
 
 __all__ = [
     "audit_trail",
@@ -113,11 +113,15 @@ def retire(
     """
     operation = name_operation("retire_tenant", operation_id)
 
-    def work(connection: Connection) -> Owner:
-        if tenants.get_tenant(connection, tenant, lock=True).status == "active":
-            tenants.set_status(connection, tenant, "retired")
-            audit.write_line(connection, tenant, actor=actor, verb="retire", detail={})
-        return tenants.get_tenant(connection, tenant)
+    def work(connection: Connection) -> Owner | Unchanged[Owner]:
+        owner = tenants.get_tenant(connection, tenant, lock=True)
+        if owner.status == "retired":
+            return Unchanged(owner)
+        tenants.set_status(connection, tenant, "retired")
+        retired = replace(owner, status="retired")
+        detail = {"before": {"status": owner.status}, "after": {"status": retired.status}}
+        audit.write_line(connection, tenant, actor=actor, verb="retire", detail=detail)
+        return retired
 
     return run_once(database, tenant, operation, OWNER, work)
 
@@ -157,8 +161,9 @@ def audit_trail(
     """Return who changed what of a tenant, the base `@NAME` or operators (`@`), newest first; also of who was erased.
 
     Optionally only what one `actor` changed, or what is older than the line `after`. Raises InvalidInputError for
-    what can be no line's id.
+    what can be no line's id or no limit.
     """
+    limit = check_limit(limit)
     if after is not None:
         check_id(after, what="after")
     with database.snapshot() as connection:

@@ -16,7 +16,7 @@ from steersman.store.engine import Database
 from steersman.store.operations import Operation, name_operation
 from steersman.usecases.make_version import make_version, moved_cell
 from steersman.usecases.migrate import locked_tenant
-from steersman.usecases.operations import VERSION, run_once
+from steersman.usecases.operations import VERSION, Unchanged, run_once
 
 __all__ = [
     "VersionDetail",
@@ -28,6 +28,7 @@ __all__ = [
     "show_version",
 ]
 
+_ACTIVE = "active"  # stands for the active version, so no version can be named so
 _LARGEST = 2**31 - 1  # number that every database has room for
 
 
@@ -61,10 +62,12 @@ def show_version(database: Database, owner: str, version: int | str | None = Non
 
 
 def find_version(connection: Connection, owner: Owner, version: int | str | None) -> PolicyVersion:
-    """Return a version by number or name, the active one for None.
+    """Return a version by number or name, the active one for None or `active`.
 
     Raises NotFoundError, or InvalidInputError for what can be no name.
     """
+    if version == _ACTIVE:
+        version = None
     if isinstance(version, str):
         check_id(version, what="version")
         named = versions.find_named_version(connection, owner.tenant, version)
@@ -93,19 +96,21 @@ def freeze(
 
     Under the same `operation_id` it is done once and answered as before; under another one too, while the version
     it copied is unchanged. Raises NotFoundError, TenantRetiredError, IdReusedError, InvalidInputError for a name
-    that is a number, ConflictError when the name is taken.
+    that is a number or `active`, ConflictError when the name is taken.
     """
     check_name(name, what="name")
-    if name.isdigit():
-        raise InvalidInputError(f"name: expected one that is no version number, got {name!r}")
+    if name.isdigit() or name == _ACTIVE:
+        raise InvalidInputError(f"name: expected no version number and not {_ACTIVE!r}, got {name!r}")
+    if version == _ACTIVE:
+        version = None
     operation = name_operation("freeze", operation_id, name=name, version=version)
 
-    def work(connection: Connection) -> PolicyVersion:
+    def work(connection: Connection) -> PolicyVersion | Unchanged[PolicyVersion]:
         owner = locked_tenant(connection, tenant)
         source = find_version(connection, owner, version)
         taken = versions.find_named_version(connection, tenant, name)
         if taken is not None:
-            return _same_copy(connection, source, taken)
+            return Unchanged(_same_copy(connection, source, taken))
         copy = _copy(connection, owner, source, operation, frozen_as=name)
         detail = {"name": name, "version": copy.number, "of": source.number}
         audit.write_line(connection, tenant, actor=actor, verb="freeze", detail=detail)
@@ -130,7 +135,7 @@ def activate(
     """
     operation = name_operation("activate", operation_id, version=version)
 
-    def work(connection: Connection) -> PolicyVersion:
+    def work(connection: Connection) -> PolicyVersion | Unchanged[PolicyVersion]:
         owner = locked_tenant(connection, tenant)
         target = find_version(connection, owner, version)
         return _restore(connection, owner, target, operation, actor=actor)
@@ -152,7 +157,7 @@ def roll_back(
     """
     operation = name_operation("roll_back", operation_id, to=to)
 
-    def work(connection: Connection) -> PolicyVersion:
+    def work(connection: Connection) -> PolicyVersion | Unchanged[PolicyVersion]:
         owner = locked_tenant(connection, tenant)
         active = find_version(connection, owner, None)
         line = versions.ancestors(connection, active)
@@ -186,9 +191,9 @@ def _same_copy(connection: Connection, source: PolicyVersion, taken: PolicyVersi
 
 def _restore(
     connection: Connection, owner: Owner, target: PolicyVersion, operation: Operation, *, actor: str
-) -> PolicyVersion:
+) -> PolicyVersion | Unchanged[PolicyVersion]:
     if target.number == owner.active_version:
-        return target
+        return Unchanged(target)
     spec = _declaration_of(connection, owner, target)
     tenants.set_spec(connection, owner.tenant, spec)
     copy = _copy(connection, owner, target, operation)
