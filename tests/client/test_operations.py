@@ -15,7 +15,8 @@ import pytest
 from steersman.client import AsyncClient, Client, verbs
 from steersman.client.exchange import Request
 from steersman.domain.answers import IssuedKey, MigrationPlan, Owner
-from steersman.errors import ConflictError, IdReusedError, InvalidInputError
+from steersman.domain.records import PolicyVersion
+from steersman.errors import ConflictError, IdReusedError, InvalidInputError, NotFoundError
 from tests.support.changes import CHANGES, FILES, KEYS, Scene
 from tests.support.served import Server
 
@@ -77,6 +78,37 @@ def test_a_repeated_change_is_answered_as_before_on_both(scene: Scene, operator:
     with pytest.raises(IdReusedError) as raised:
         scene.other(verb).on(operator, named)
     assert raised.value.stored_fingerprint != raised.value.given_fingerprint
+
+
+def test_freezing_the_active_version_again_is_answered_as_before(scene: Scene, server: Server) -> None:
+    key = server.library.create_key(scene.name, name="test").text
+
+    async def ask(operation_id: str, name: str) -> PolicyVersion:
+        async with AsyncClient(server.url, key) as client:
+            return await client.freeze(scene.name, name, operation_id=operation_id)
+
+    with Client(server.url, key) as client:
+        first = client.freeze(scene.name, "one", operation_id="first")
+        second = asyncio.run(ask("second", "two"))
+        assert [version.parent for version in (first, second)] == [2, 2]
+        client.change_tenant(scene.name, {"states": 5})
+        assert client.show_tenant(scene.name).active_version == 5
+        for operation_id, name, answer in (("first", "one", first), ("second", "two", second)):
+            assert client.freeze(scene.name, name, operation_id=operation_id) == answer
+            assert asyncio.run(ask(operation_id, name)) == answer
+            assert scene.library.freeze(scene.name, name, operation_id=operation_id) == answer
+        assert client.freeze(scene.name, "three", version="active").parent == 5
+
+
+def test_no_version_can_be_called_as_the_active_one_is(scene: Scene, operator: Client) -> None:
+    for target in (operator, scene.library):
+        with pytest.raises(InvalidInputError, match="expected no version number and not 'active'"):
+            target.freeze(scene.name, "active")
+
+
+def test_a_tenant_without_a_version_has_none_to_freeze(operator: Client, tenant: str) -> None:
+    with pytest.raises(NotFoundError, match="nothing was decided"):
+        operator.freeze(tenant, "kept")
 
 
 @pytest.mark.parametrize("verb", KEYS)

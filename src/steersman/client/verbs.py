@@ -52,7 +52,7 @@ from steersman.domain.records import (
 )
 from steersman.domain.settings import TenantSpec
 from steersman.domain.states import State
-from steersman.errors import NotFoundError, SteersmanError, StoreError
+from steersman.errors import SteersmanError, StoreError
 
 __all__ = [
     "activate",
@@ -199,11 +199,9 @@ def freeze(
     tenant: str, name: str, *, version: int | str | None = None, operation_id: str | None = None
 ) -> Call[PolicyVersion]:
     """Keep a copy of a version (default: the active one) under a name."""
-    if version is None:
-        version = (yield from show_tenant(tenant)).active_version
-        if version is None:
-            raise NotFoundError(f"tenant {tenant!r} has no version yet: nothing was decided")
-    path = f"/v1/versions/{segment(str(version), what='version')}/freeze"
+    # Which one is active is for the service to find, so that the same call made again is the same request.
+    chosen = "active" if version is None else str(version)
+    path = f"/v1/versions/{segment(chosen, what='version')}/freeze"
     request = _post(path, tenant, body={"name": name}, lengthy=True)
     return version_of((yield from _once(request, operation_id)))
 
