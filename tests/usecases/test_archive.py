@@ -76,6 +76,18 @@ def test_what_is_young_stays(busy: Company, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_time_that_archiving_has_reached_goes_forward_alone(company: Company) -> None:
+    def reached() -> Any:
+        (row,) = company.rows("tenants")
+        return dict(zip(tables.tenants.columns.keys(), row, strict=True))["archived_before"]
+
+    assert reached() is None
+    for before, then in ((20, 20), (10, 20), (30, 30)):
+        with company.library.database.transaction() as connection:
+            stored.set_archived_before(connection, company.name, before)
+        assert reached() == then
+
+
 def test_a_step_waits_for_those_before_it(company: Company, tmp_path: Path) -> None:
     """A decision that is still open in an episode was learned first, so the steps behind it cannot leave yet."""
     company.library.change_tenant(company.name, {"learning": {"gamma": 0.5}})
