@@ -28,7 +28,13 @@ from steersman.usecases.isolation import grant_roles, serving_problems
 from steersman.usecases.keys import create_key, find_key
 from steersman.usecases.reward import reward_many
 from steersman.usecases.show import show
-from steersman.usecases.tenants import change_tenant, create_tenant, list_tenants, show_tenant
+from steersman.usecases.tenants import (
+    audit_trail,
+    change_tenant,
+    create_tenant,
+    list_tenants,
+    show_tenant,
+)
 from steersman.usecases.verify import verify
 from steersman.usecases.versions import freeze, roll_back
 from steersman.usecases.void import void
@@ -127,7 +133,9 @@ def test_every_table_with_tenants_is_held(owner: Steersman, serving: Database) -
         assert set(visible(connection)) == set(HELD)
 
 
-def test_what_asks_for_all_tenants_is_not_answered_with_none(serving: Database, postgres_url: str) -> None:
+def test_who_names_no_tenant_is_not_answered_that_there_is_none(
+    serving: Database, postgres_url: str, tmp_path: Path
+) -> None:
     library = Steersman(serving)
     for ask in (
         library.list_tenants,
@@ -137,6 +145,8 @@ def test_what_asks_for_all_tenants_is_not_answered_with_none(serving: Database, 
         lambda: database_status(url_as(SERVING, postgres_url)),
         lambda: library.show_tenant("acme"),
         lambda: show_base(serving, "shared"),
+        lambda: audit_trail(serving, "acme"),
+        lambda: library.export_audit("acme", tmp_path / "audit.jsonl"),
     ):
         with pytest.raises(StoreError, match=f"row-level security holds the role '{SERVING}'") as caught:
             ask()

@@ -50,8 +50,8 @@ def require_sight(connection: Connection) -> None:
     role = connection.execute(_BLIND).scalar()
     if role is not None:
         raise StoreError(
-            f"row-level security holds the role {role!r} to the tenants that a transaction names, and this one asks "
-            "for all",
+            f"row-level security holds the role {role!r} to the tenants that a transaction names, and this one names "
+            "none",
             hint="log in as the operators' role or as the owner, see docs/isolation.md",
         )
 

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Row, insert, select
 
 from steersman.domain.answers import AuditLine
 from steersman.domain.canonical import canonical_json
+from steersman.store.access import require_sight
 from steersman.store.clock import now
 from steersman.store.tables import audit
 
@@ -45,8 +46,9 @@ def list_lines(
 ) -> list[AuditLine]:
     """Return the audit trail of `tenant`, newest first, optionally of one actor.
 
-    `after` is the id of the line that the page before ended with.
+    `after` is the id of the line that the page before ended with. Raises as `require_sight` does.
     """
+    require_sight(connection)
     query = select(audit).where(audit.c.tenant == tenant).order_by(audit.c.audit_id.desc()).limit(limit)
     if actor is not None:
         query = query.where(audit.c.actor == actor)
@@ -56,7 +58,8 @@ def list_lines(
 
 
 def iterate_lines(connection: Connection, tenant: str) -> Generator[AuditLine]:
-    """Yield the whole audit trail of `tenant`, oldest first, streamed."""
+    """Yield the whole audit trail of `tenant`, oldest first, streamed; raise as `require_sight` does."""
+    require_sight(connection)
     query = select(audit).where(audit.c.tenant == tenant).order_by(audit.c.audit_id)
     with connection.execute(query, execution_options={"yield_per": _PAGE}) as result:
         for row in result:
