@@ -6,12 +6,15 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from steersman.domain.answers import (
     ApiKey,
+    AuditLine,
     BaseBuild,
     Checkup,
+    Episode,
+    EpisodeDetail,
     Erased,
     Expired,
     Explanation,
@@ -45,14 +48,23 @@ from steersman.usecases.bases import build_base, create_base, refresh
 from steersman.usecases.close_episode import close_episode, close_many
 from steersman.usecases.decide import decide, decide_many
 from steersman.usecases.doctor import doctor
+from steersman.usecases.episodes import list_episodes, show_episode
 from steersman.usecases.expire import expire
-from steersman.usecases.explain import explain
+from steersman.usecases.explain import explain, list_decisions
 from steersman.usecases.export import Exported, export
 from steersman.usecases.import_table import Imported, import_table
 from steersman.usecases.keys import SCOPES, create_key, list_keys, revoke_key, rotate_key
 from steersman.usecases.reward import reward, reward_many
 from steersman.usecases.show import show
-from steersman.usecases.tenants import change_tenant, create_tenant, erase, list_tenants, retire, show_tenant
+from steersman.usecases.tenants import (
+    audit_trail,
+    change_tenant,
+    create_tenant,
+    erase,
+    list_tenants,
+    retire,
+    show_tenant,
+)
 from steersman.usecases.verify import verify
 from steersman.usecases.versions import activate, freeze, list_versions, roll_back
 from steersman.usecases.void import void
@@ -282,6 +294,46 @@ class Steersman:
     def explain(self, tenant: str, decision_id: str) -> Explanation:
         """Return why a decision was made; see `steersman.usecases.explain.explain`."""
         return explain(self.database, tenant, decision_id)
+
+    def list_decisions(
+        self,
+        tenant: str,
+        *,
+        episode: str | None = None,
+        status: Literal["open", "learned", "void"] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> list[Decision]:
+        """Return decisions, newest first, a page at a time; see `steersman.usecases.explain.list_decisions`."""
+        return list_decisions(
+            self.database,
+            tenant,
+            episode=episode,
+            status=status,
+            metadata=metadata,
+            after=after,
+            limit=limit,
+        )
+
+    def list_episodes(
+        self,
+        tenant: str,
+        *,
+        status: Literal["open", "closed"] | None = None,
+        after: tuple[int, str] | None = None,
+        limit: int = 100,
+    ) -> list[Episode]:
+        """Return episodes, the latest touched first; see `steersman.usecases.episodes.list_episodes`."""
+        return list_episodes(self.database, tenant, status=status, after=after, limit=limit)
+
+    def show_episode(self, tenant: str, episode: str) -> EpisodeDetail:
+        """Return one episode and its decisions, in step order."""
+        return show_episode(self.database, tenant, episode)
+
+    def list_audit(self, owner: str, *, after: str | None = None, limit: int = 100) -> list[AuditLine]:
+        """Return who changed what, newest first; see `steersman.usecases.tenants.audit_trail`."""
+        return audit_trail(self.database, owner, after=after, limit=limit)
 
     def show(self, tenant: str, *, version: int | str | None = None, limit: int = 20) -> LearnedTable:
         """Return what was learned, for reading; see `steersman.usecases.show.show`."""

@@ -63,6 +63,10 @@ def program(steersman: Steersman | Client) -> Iterator[object]:
     yield steersman.expire("acme")
     yield refused(steersman)
     yield steersman.explain("acme", "c").actions
+    yield [decision.decision_id for decision in steersman.list_decisions("acme", episode="deal/1")]
+    yield [(line.status, line.steps) for line in steersman.list_episodes("acme", status="closed")]
+    yield [decision.decision_id for decision in steersman.show_episode("acme", "deal/1").decisions]
+    yield [line.verb for line in steersman.list_audit("acme")]
     yield steersman.show("acme", limit=3)
     yield steersman.freeze("acme", "before")
     yield steersman.build_base("everyone")
@@ -100,6 +104,15 @@ def refused(steersman: Steersman | Client) -> list[str]:
         lambda: steersman.create_tenant("acme", DECLARATION),
         lambda: steersman.freeze("acme", "7"),
         lambda: steersman.void("acme", "a"),
+        lambda: steersman.list_decisions("none"),
+        lambda: steersman.list_decisions("acme", limit=0),
+        lambda: steersman.list_decisions("acme", status="done"),  # type: ignore[arg-type]
+        lambda: steersman.list_decisions("acme", metadata={"x": float("inf")}),
+        lambda: steersman.list_decisions("acme", after=""),
+        lambda: steersman.list_episodes("acme", after=(1, "")),
+        lambda: steersman.list_episodes("acme", status="learned"),  # type: ignore[arg-type]
+        lambda: steersman.show_episode("acme", "none"),
+        lambda: steersman.list_audit("acme", limit=-1),
     ):
         with pytest.raises(SteersmanError) as error:
             wrong()
@@ -152,6 +165,10 @@ def test_what_the_client_reads_is_what_the_library_reads(store_url: str) -> None
             assert client.explain("acme", decision.decision_id) == library.explain(
                 "acme", decision.decision_id
             )
+            assert client.list_decisions("acme", status="learned") == library.list_decisions("acme")
+            assert client.list_episodes("acme") == library.list_episodes("acme") == []
+            assert client.list_audit("acme") == library.list_audit("acme") != []
+            assert client.list_audit("@") == library.list_audit("@") != []
             assert client.show("acme") == library.show("acme")
             assert client.list_versions("acme") == library.list_versions("acme")
             assert client.doctor("acme") == library.doctor("acme")

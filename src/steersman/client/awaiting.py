@@ -165,4 +165,8 @@ class AsyncClient(Connected):
     verify = _verb(verbs.verify)
     doctor = _verb(verbs.doctor)
     explain = _verb(verbs.explain)
+    list_decisions = _verb(verbs.list_decisions)
+    list_episodes = _verb(verbs.list_episodes)
+    show_episode = _verb(verbs.show_episode)
+    list_audit = _verb(verbs.list_audit)
     show = _verb(verbs.show)

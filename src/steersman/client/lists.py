@@ -9,13 +9,16 @@ from steersman.client.exchange import Call, Request
 from steersman.client.wire import read_items, read_list
 from steersman.errors import SteersmanError
 
-__all__ = ["LARGEST_LIST", "LONGEST_LIST", "every_page", "in_parts"]
+__all__ = ["LARGEST_LIST", "LONGEST_LIST", "LONGEST_PAGE", "every_page", "in_parts", "up_to"]
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 LONGEST_LIST = 256
 """The most items of one request; a longer list is sent as several."""
+
+LONGEST_PAGE = 1000
+"""The most items of one page of what is read; a longer list is read as several."""
 
 LARGEST_LIST = 500_000
 """The most bytes of one request of several items, well within what a service takes by default."""
@@ -89,3 +92,16 @@ def every_page(look: Callable[..., Request], read_one: Callable[[bytes], _R]) ->
         more, following = read_list((yield look(after=following)), read_one)
         found += more
     return found
+
+
+def up_to(
+    limit: int, look: Callable[..., Request], read_one: Callable[[bytes], _R], *, after: str | None
+) -> Call[list[_R]]:
+    """Read at most `limit` items of a list that goes on behind `after`, page by page; see `every_page`."""
+    found: list[_R] = []
+    while True:
+        request = look(after=after, limit=min(limit - len(found), LONGEST_PAGE))
+        page, after = read_list((yield request), read_one)
+        found += page
+        if after is None or len(found) >= limit:
+            return found

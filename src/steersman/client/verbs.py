@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from steersman.client.exchange import Call, Request
-from steersman.client.lists import LONGEST_LIST, every_page, in_parts
+from steersman.client.lists import LONGEST_LIST, every_page, in_parts, up_to
 from steersman.client.wire import (
     close_body,
     decide_body,
@@ -27,8 +27,11 @@ from steersman.client.wire import (
 )
 from steersman.domain.answers import (
     ApiKey,
+    AuditLine,
     BaseBuild,
     Checkup,
+    Episode,
+    EpisodeDetail,
     Erased,
     Expired,
     Explanation,
@@ -39,7 +42,7 @@ from steersman.domain.answers import (
     Refresh,
     Verification,
 )
-from steersman.domain.identifiers import check_name
+from steersman.domain.identifiers import check_choice, check_id, check_limit, check_metadata, check_name
 from steersman.domain.operation_ids import check_operation_id
 from steersman.domain.records import (
     ClosedEpisode,
@@ -70,6 +73,9 @@ __all__ = [
     "expire",
     "explain",
     "freeze",
+    "list_audit",
+    "list_decisions",
+    "list_episodes",
     "list_keys",
     "list_tenants",
     "list_versions",
@@ -81,6 +87,7 @@ __all__ = [
     "roll_back",
     "rotate_key",
     "show",
+    "show_episode",
     "show_tenant",
     "verify",
     "void",
@@ -92,6 +99,8 @@ _read_decision = read(Decision)
 _read_reward = read(Reward)
 _read_closed = read(ClosedEpisode)
 _read_key = read(ApiKey)
+_read_episode = read(Episode)
+_read_line = read(AuditLine)
 
 
 def decide(
@@ -181,6 +190,71 @@ def explain(tenant: str, decision_id: str) -> Call[Explanation]:
     """Return why a decision was made."""
     path = f"/v1/decisions/{segment(decision_id, what='decision_id')}"
     return read(Explanation)((yield _look(path, tenant)))
+
+
+def list_decisions(
+    tenant: str,
+    *,
+    episode: str | None = None,
+    status: Literal["open", "learned", "void"] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    after: str | None = None,
+    limit: int = 100,
+) -> Call[list[Decision]]:
+    """Return decisions, newest first, of one episode, status or with some metadata.
+
+    `after` is the decision that the page before ended with. More than 1,000 are read as several requests, between
+    which decisions may change.
+    """
+    check_choice(status, ("open", "learned", "void"), what="status")
+    limit = check_limit(limit)
+    for what, value in (("episode", episode), ("after", after)):
+        if value is not None:
+            check_id(value, what=what)
+    wanted = None if metadata is None else check_metadata(metadata)
+    look = partial(_look, "/v1/decisions", tenant, episode=episode, status=status, metadata=wanted)
+    return (yield from up_to(limit, look, _read_decision, after=after))
+
+
+def list_episodes(
+    tenant: str,
+    *,
+    status: Literal["open", "closed"] | None = None,
+    after: tuple[int, str] | None = None,
+    limit: int = 100,
+) -> Call[list[Episode]]:
+    """Return episodes, the latest touched first, optionally open or closed ones.
+
+    `after` is `touched_at` and `episode` of the one that the page before ended with. See `list_decisions`.
+    """
+    check_choice(status, ("open", "closed"), what="status")
+    limit = check_limit(limit)
+    since = None if after is None else f"{after[0]}:{check_id(after[1], what='after')}"
+    look = partial(_look, "/v1/episodes", tenant, status=status)
+    return (yield from up_to(limit, look, _read_episode, after=since))
+
+
+def show_episode(tenant: str, episode: str) -> Call[EpisodeDetail]:
+    """Return one episode and its decisions, in step order."""
+    path = f"/v1/episodes/{segment(episode, what='episode')}"
+    return read(EpisodeDetail)((yield _look(path, tenant)))
+
+
+def list_audit(owner: str, *, after: str | None = None, limit: int = 100) -> Call[list[AuditLine]]:
+    """Return who changed what of a tenant, newest first.
+
+    An operator's key is needed for the base `@NAME`, and for operators (`@`). `after` is the `audit_id` of the line
+    that the page before ended with. See `list_decisions`.
+    """
+    limit = check_limit(limit)
+    if after is not None:
+        check_id(after, what="after")
+    look = partial(_look, "/v1/audit", owner)
+    if owner == "@":
+        look = partial(_look, "/v1/operator-audit")
+    elif owner.startswith("@"):
+        look = partial(_look, f"/v1/bases/{segment(owner[1:], what='base')}/audit")
+    return (yield from up_to(limit, look, _read_line, after=after))
 
 
 def show(tenant: str, *, version: int | str | None = None, limit: int = 20) -> Call[LearnedTable]:
