@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import socket
 import subprocess
@@ -19,6 +20,7 @@ import psutil
 import pysqlite3
 import pytest
 
+from steersman import __version__
 from steersman.library import Steersman
 from steersman.usecases.explain import list_decisions
 from steersman.usecases.keys import SCOPES, create_key
@@ -85,10 +87,70 @@ def test_a_first_start_needs_nothing_and_tells_how_to_make_a_key(tmp_path: Path)
         process.wait()
     assert process.returncode == 0
     told = (tmp_path / "told.txt").read_text()
-    assert "steersman keys create" in told.splitlines()[0]
+    lines = [json.loads(line) for line in told.splitlines()]
+    assert all({"time", "event"} <= set(line) for line in lines)
+    assert (lines[0]["event"], lines[0]["level"]) == ("server", "info")
+    assert "steersman keys create" in lines[0]["message"]
     assert (tmp_path / "steersman.db").exists()
-    for line in told.splitlines()[1:]:
-        assert {"time", "event"} <= set(json.loads(line))
+    (ready,) = [line for line in lines if line["event"] == "ready"]
+    address = str(http.base_url).rstrip("/")
+    assert {name: ready[name] for name in ("version", "database", "commit", "address")} == {
+        "version": __version__,
+        "database": "sqlite",
+        "commit": "inline",
+        "address": address,
+    }
+
+
+def test_on_a_terminal_people_are_told_in_plain_words(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = [str(BIN / "steersman"), "serve", "--port", str(free_port())]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=theirs) as process:
+        told = b""
+        while b"\n" not in told:
+            told += os.read(ours, 4096)
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+    os.close(ours)
+    os.close(theirs)
+    assert told.startswith(b"No operator has a key yet: steersman keys create")
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_port_in_use_ends_it_with_one_sentence(tmp_path: Path, workers: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+        done = subprocess.run(
+            [BIN / "steersman", "serve", "--port", port, "--workers", workers],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert done.returncode == 1
+    (line,) = [json.loads(line) for line in done.stderr.splitlines()]
+    assert line["level"] == "error"
+    assert line["message"].startswith(f"cannot listen at 127.0.0.1 port {port}: Address already in use")
+
+
+def test_a_variable_that_is_no_setting_is_refused_or_remarked_on(tmp_path: Path) -> None:
+    command = [str(BIN / "steersman"), "serve", "--port", "0"]
+    refused = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=os.environ | {"STEERSMAN_KEY_RAT": "4"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert refused.returncode == 2
+    assert "STEERSMAN_KEY_RATE meant" in json.loads(refused.stderr)["message"]
+    with started(tmp_path, STEERSMAN_FLAVOUR="sweet"):
+        pass
+    remark = json.loads((tmp_path / "told.txt").read_text().splitlines()[0])
+    assert remark["message"] == "no settings, and left alone: STEERSMAN_FLAVOUR"
 
 
 def test_a_place_without_room_for_the_log_stops_no_service(tmp_path: Path) -> None:
@@ -210,6 +272,7 @@ def test_a_database_that_cannot_be_used_ends_it_with_a_sentence(tmp_path: Path) 
     assert done.returncode == 1
     assert "expected an existing folder" in done.stderr
     assert "Traceback" not in done.stderr
+    assert json.loads(done.stderr)["error"] == "UnsupportedStoreError"
 
 
 def test_a_role_that_may_not_look_up_keys_is_told_which_setting_is_missing(
@@ -257,6 +320,6 @@ def test_what_is_no_request_is_told_so_and_fills_no_log(tmp_path: Path) -> None:
             assert caller.recv(4096).startswith(b"HTTP/1.1 200 ")
         process.send_signal(signal.SIGTERM)
         process.wait()
-    lines = [json.loads(line) for line in (tmp_path / "told.txt").read_text().splitlines()[1:]]
+    lines = [json.loads(line) for line in (tmp_path / "told.txt").read_text().splitlines()]
     assert lines
     assert [line for line in lines if line.get("level") == "warning"] == []

@@ -17,6 +17,7 @@ from typing import Any, TextIO
 import pytest
 from sqlalchemy import text
 
+from steersman import __version__
 from steersman.domain.records import Decision, Reward, SeenRow
 from steersman.errors import IdReusedError, NotFoundError
 from steersman.library import Steersman
@@ -55,8 +56,27 @@ def test_requests_are_logged_as_the_setting_says(tmp_path: Path, requests: str, 
         assert company.key[16:] not in server.log.getvalue()
 
 
+def test_probes_that_succeed_are_no_news(tmp_path: Path) -> None:
+    for requests, expected in (("some", []), ("all", ["/healthz", "/readyz", "/metrics"])):
+        with serving(str(tmp_path / f"{requests}.db"), log_requests=requests) as server:
+            for path in ("/healthz", "/readyz", "/metrics"):
+                assert server.http.get(path).status_code == 200
+            assert server.http.post("/readyz").status_code == 405
+        logged = [line for line in lines(server) if line["event"] == "request"]
+        assert [line["route"] for line in logged if line["status"] == 200] == expected
+        assert [line["status"] for line in logged if line["status"] != 200] == [405]
+
+
+def test_the_start_is_told(tmp_path: Path) -> None:
+    for commit in ("thread", "inline"):
+        with serving(str(tmp_path / "steersman.db"), commit=commit) as server:
+            assert server.http.get("/readyz").status_code == 200
+        (ready,) = [line for line in lines(server) if line["event"] == "ready"]
+        assert (ready["version"], ready["database"], ready["commit"]) == (__version__, "sqlite", commit)
+
+
 def test_a_defect_is_logged_by_kind_and_place_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("quotes the body")
 
     monkeypatch.setattr("steersman.service.core.decide_many", fail)
@@ -247,7 +267,7 @@ def unwritable(kind: str) -> Iterator[TextIO]:
 def test_a_log_that_cannot_be_written_costs_no_answer(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
     with unwritable(kind) as stream, serving(str(tmp_path / "steersman.db")) as server:

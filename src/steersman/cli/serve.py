@@ -5,15 +5,18 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import socket
+import sys
 import tempfile
-from contextlib import nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Annotated
 
 import typer
 
 from steersman.cli.common import DatabaseOption, tell
-from steersman.errors import MissingExtraError, StoreError
-from steersman.settings import Settings
+from steersman.errors import InvalidInputError, MissingExtraError, SteersmanError, StoreError
+from steersman.settings import Settings, unknown_variables
 from steersman.store.engine import Database
 from steersman.usecases.keys import list_keys
 
@@ -34,13 +37,21 @@ def serve_command(
         raise MissingExtraError("serve", purpose="the service")
     import uvicorn
 
+    from steersman.service.logs import ADDRESS
     from steersman.service.protocol import HttpProtocol
 
     if database is not None:
         # Workers are processes of their own, which read the settings themselves.
         os.environ["STEERSMAN_DATABASE_URL"] = database
-    settings = Settings.read()
-    _look_at(settings)
+    with _failing_in_the_log():
+        settings = Settings.read()
+        strange = unknown_variables(os.environ)
+        if strange:
+            _remark(f"no settings, and left alone: {', '.join(strange)}")
+        _check_free(host, port)
+        _look_at(settings)
+    if port:
+        os.environ[ADDRESS] = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     # One process keeps its counts in its memory.
     shared = tempfile.TemporaryDirectory(prefix="steersman-metrics-") if workers > 1 else nullcontext()
     with shared as folder:
@@ -72,8 +83,7 @@ def _look_at(settings: Settings) -> None:
     store = Database.open(settings.operator_url or settings.database_url, settings=settings)
     try:
         if not list_keys(store, None):
-            with suppress(OSError):  # a remark that cannot be written stops no service
-                tell("No operator has a key yet: steersman keys create --operator --name NAME")
+            _remark("No operator has a key yet: steersman keys create --operator --name NAME")
     except StoreError as error:
         if type(error) is StoreError and not settings.operator_url:
             error.hint = (
@@ -82,6 +92,42 @@ def _look_at(settings: Settings) -> None:
         raise
     finally:
         store.close()
+
+
+def _check_free(host: str, port: int) -> None:
+    """Raise OSError where nothing can listen, before the server has said that it starts."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        raise OSError(
+            f"cannot listen at {host} port {port}: {error.strerror}; see --host and --port"
+        ) from None
+
+
+def _remark(text: str) -> None:
+    """Tell people on a terminal in plain words, and whatever else reads this in a line of the log."""
+    from steersman.service.logs import Log
+
+    if not sys.stderr.isatty():
+        Log().line("server", level="info", message=text)
+        return
+    with suppress(OSError):  # a remark that cannot be written stops no service
+        tell(text)
+
+
+@contextmanager
+def _failing_in_the_log() -> Iterator[None]:
+    """Let what ends the command within the block be a line of the log where no terminal is."""
+    from steersman.service.logs import Log
+
+    try:
+        yield
+    except (SteersmanError, OSError) as error:
+        if sys.stderr.isatty():
+            raise
+        Log().line("server", level="error", error=type(error).__name__, message=str(error))
+        raise typer.Exit(2 if isinstance(error, InvalidInputError) else 1) from None
 
 
 def _end(_number: int, _frame: object) -> None:

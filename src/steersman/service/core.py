@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from anyio import to_thread
 
+from steersman import __version__
 from steersman.errors import StoreError
 from steersman.service.access import Keyring
 from steersman.service.bodies import Bodies
 from steersman.service.committers import Committer, InlineCommitter, ThreadCommitter
 from steersman.service.gather import Gatherer
-from steersman.service.logs import Log
+from steersman.service.logs import ADDRESS, Log
 from steersman.service.metrics import Metrics
 from steersman.service.slots import Slots
 from steersman.settings import Settings
@@ -65,7 +67,7 @@ class Service:
         # Use cases that are not hot run in these threads, and leave connections to those that are.
         to_thread.current_default_thread_limiter().total_tokens = max(1, settings.pool_size // 2)
         self._noting = loop.create_task(self._note_uses())
-        self._telling = loop.create_task(self._tell_problems())
+        self._telling = loop.create_task(self._tell_start())
 
     async def problems(self) -> list[str]:
         """Return in words why this process should be sent no requests; raise StoreError.
@@ -136,13 +138,23 @@ class Service:
             return self.serving
         return self.serving.with_patience(patience)
 
-    async def _tell_problems(self) -> None:
-        """Log once what is wrong from the start: it serves all the same, and perhaps nobody asks whether it may."""
+    async def _tell_start(self) -> None:
+        """Log once that it is ready, or what is wrong: it serves all the same, and perhaps nobody asks."""
         try:
-            for problem in await self.problems():
-                self.log.line("server", level="warning", message=f"must not serve: {problem}")
+            problems = await self.problems()
         except StoreError as error:
             self.log.failure(error, request_id="")
+            return
+        for problem in problems:
+            self.log.line("server", level="warning", message=f"must not serve: {problem}")
+        if not problems:
+            self.log.line(
+                "ready",
+                version=__version__,
+                database=self.serving.dialect,
+                commit="inline" if self.commits_inline else "thread",
+                address=os.environ.get(ADDRESS),
+            )
 
     async def _note_uses(self) -> None:
         while True:

@@ -11,9 +11,13 @@ from typing import Any, TextIO
 
 import msgspec
 
-__all__ = ["JsonHandler", "Log"]
+__all__ = ["ADDRESS", "JsonHandler", "Log"]
+
+ADDRESS = "_STEERSMAN_ADDRESS"
+"""The variable by which the command tells its workers where they listen, for the log."""
 
 _encode = msgspec.json.Encoder().encode
+_PROBES = frozenset({"/healthz", "/readyz", "/metrics"})  # what machines ask all the time
 _PROTOCOL = "httptools_impl"  # the module of uvicorn that reads requests
 
 
@@ -21,7 +25,7 @@ class Log:
     """Writes lines to a stream, the standard error by default."""
 
     def __init__(self, requests: str = "some", stream: TextIO | None = None) -> None:
-        """Take which `requests` to log: all, some (what fails or is not hot), or none."""
+        """Take which `requests` to log: all, some (what fails, or is neither hot nor a probe), or none."""
         self._requests = requests
         self._stream = sys.stderr if stream is None else stream
 
@@ -45,7 +49,8 @@ class Log:
         hot: bool,
     ) -> None:
         """Write the line of a request, where it is one that is to be logged."""
-        if self._requests == "none" or (self._requests == "some" and hot and status < 400):
+        expected = (hot or route in _PROBES) and status < 400
+        if self._requests == "none" or (self._requests == "some" and expected):
             return
         self.line(
             "request",
