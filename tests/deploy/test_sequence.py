@@ -11,6 +11,7 @@ import socket
 import socketserver
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 import urllib.error
@@ -226,6 +227,11 @@ def test_a_tenant_is_archived_as_the_runbook_says(stack: Stack) -> None:
     assert stack.ask("/v1/decide", key, {"state": 1, "decision_id": "first"}) == decided
     with pytest.raises(urllib.error.HTTPError, match="410"):
         stack.ask("/v1/reward", key, {"decision_id": "first", "value": 1, "reward_id": "late"})
+    (line,) = [line for line in lines_of(RUNBOOK, "Back up") if " tar " in line]
+    stack.do(line.replace("/data", shelf))
+    with tarfile.open(stack.folder / "files.tar") as files:
+        kept = {Path(name).name for name in files.getnames() if name.endswith(".parquet")}
+    assert kept == {path.name for path in Path(shelf).rglob("*.parquet")} != set()
 
 
 def test_a_backup_is_restored_as_the_runbook_says(tmp_path: Path) -> None:

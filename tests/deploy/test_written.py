@@ -43,11 +43,11 @@ def test_every_command_parses() -> None:
     ]
     in_container = re.search(r"^CMD (.+)$", CONTAINERFILE.read_text(), re.MULTILINE)
     assert in_container is not None
-    (in_unit,) = read_unit()["ExecStart"]
+    in_unit = re.findall(r"/opt/steersman/bin/(steersman .+)$", UNIT.read_text(), re.MULTILINE)
+    assert read_unit()["ExecStart"] == [f"/opt/steersman/bin/{in_unit[-1]}"]
     on_page = list(commands_of(RUNBOOK))
     assert len(on_page) > 10
-    served = in_unit.removeprefix("/opt/steersman/bin/")
-    for words in [*in_compose, json.loads(in_container[1]), shlex.split(served), *on_page]:
+    for words in [*in_compose, json.loads(in_container[1]), *map(shlex.split, in_unit), *on_page]:
         parse(words)
 
 
