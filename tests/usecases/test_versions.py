@@ -69,6 +69,19 @@ def test_versions_are_listed_and_shown(learned: Company) -> None:
     assert (shown.cells, shown.visits, shown.updates) == (2, 3, 3)
 
 
+def test_the_active_version_has_a_word_of_its_own(learned: Company) -> None:
+    database, name = learned.library.database, learned.name
+    assert show_version(database, name, "active") == show_version(database, name, 2)
+    assert learned.library.show(name, version="active") == learned.library.show(name, version=2)
+    assert activate(database, name, "active").number == 2
+    frozen = freeze(database, name, "good", version="active", operation_id="op")
+    assert frozen.parent == 2
+    # However the call says it, it is the same one.
+    assert freeze(database, name, "good", operation_id="op") == frozen
+    with pytest.raises(NotFoundError, match="nothing was decided"):
+        show_version(database, Company.found(learned.library).name, "active")
+
+
 def test_a_frozen_copy_keeps_what_was_known_then(learned: Company) -> None:
     database = learned.library.database
     frozen = freeze(database, learned.name, "good")

@@ -33,7 +33,7 @@ __all__ = [
 
 _GATE = 7237  # the class of the advisory locks that stand before operations on PostgreSQL
 _OURS = "own "  # before ids that we make: no caller's has a space
-_EXACT = 2**53  # up to here each integer is a float of its own
+_WIDE = 2**63  # integers as far from 0 have no form in JSON that every reader takes
 _KEPT = 86400  # seconds, and far more than any call goes on trying
 
 
@@ -79,12 +79,12 @@ def _plain(value: object) -> object:
 
 
 def _in_one_form(value: Any) -> Any:
-    """Return a JSON value with the whole numbers among its floats as integers."""
+    """Return a JSON value with the whole numbers among its floats as integers of 64 bits, where they are that small."""
     if isinstance(value, dict):
         return {name: _in_one_form(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_in_one_form(item) for item in value]
-    whole = isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < _WIDE
     return int(value) if whole else value
 
 
