@@ -9,6 +9,8 @@ import json
 import re
 import subprocess
 import sys
+import textwrap
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,16 @@ from steersman import errors
 from steersman.errors import SteersmanError
 from steersman.settings import Settings
 
-__all__ = ["api_page", "commands_page", "errors_page", "main", "pages", "settings_page", "stale"]
+__all__ = [
+    "api_page",
+    "commands_page",
+    "errors_page",
+    "library_page",
+    "main",
+    "pages",
+    "settings_page",
+    "stale",
+]
 
 DOCS = Path(__file__).parent
 NOTE = "<!-- Made by `make docs` from the code; changes belong there. -->\n"
@@ -185,9 +196,64 @@ def _kind_of_object(schema: dict[str, Any]) -> str:
     return f"object of {_kind_of(values)}" if isinstance(values, dict) else "object"
 
 
+def library_page() -> str:
+    """Return the page of the library's verbs: a heading for each, in the order of the class."""
+    from steersman.client import Client
+    from steersman.library import Steersman
+
+    parts = [
+        "# The library\n",
+        NOTE,
+        "Every verb of `Steersman`, over a database, with what it takes and returns. `Client` and `AsyncClient` have",
+        "the same over HTTP ([the client](client.md)), but for those about files. Times are microseconds since 1970,",
+        "UTC; the fields of what is returned are those of the answers of [the API](api.md), and the classes of",
+        "[errors](errors.md) form a tree.\n",
+        '```python\nfrom steersman import Steersman\n\nwith Steersman.open("steersman.db") as steersman:',
+        "    print(steersman.list_tenants())\n```\n",
+    ]
+    for name in vars(Steersman):
+        method = getattr(Steersman, name)
+        if name.startswith("_") or not callable(method):
+            continue
+        parts += [f"## {name}\n", f"```python\n{_signature(name, method)}\n```\n", *_told(method)]
+        parts += [] if hasattr(Client, name) else ["In the library alone.\n"]
+    return "\n".join(parts)
+
+
+def _told(method: Callable[..., Any]) -> Iterator[str]:
+    """Yield what a verb does and what it raises, in the words of the use case that it names."""
+    text = inspect.getdoc(method) or ""
+    named = re.search(r"see `(\S+)\.(\w+)`", text)
+    if named is not None:
+        text = inspect.getdoc(getattr(importlib.import_module(named[1]), named[2])) or ""
+    first, *others = text.split("\n\n")
+    yield f"{first}\n"
+    for paragraph in others:
+        _, raises, errors_raised = paragraph.partition("Raises")
+        if raises:
+            yield textwrap.fill(f"{raises}{errors_raised}", 110) + "\n"
+
+
+def _signature(name: str, method: Callable[..., Any]) -> str:
+    signature = inspect.signature(method)
+    parts: list[str] = []
+    for parameter in signature.parameters.values():
+        if parameter.name == "self":
+            continue
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in parts:
+            parts.append("*")
+        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        parts.append(f"{parameter.name}: {parameter.annotation}{default}")
+    end = f") -> {signature.return_annotation}"
+    line = f"{name}({', '.join(parts)}{end}"
+    return line if len(line) <= 100 else "\n".join([f"{name}(", *(f"    {part}," for part in parts), end])
+
+
 def pages() -> dict[str, str]:
     """Return the text of each generated page by its file name."""
     made = {"errors.md": errors_page(), "settings.md": settings_page()}
+    if importlib.util.find_spec("steersman.library"):
+        made["library.md"] = library_page()
     if importlib.util.find_spec("steersman.cli"):
         made["cli.md"] = commands_page()
     if importlib.util.find_spec("steersman.service"):

@@ -235,7 +235,7 @@ class Steersman:
     def import_table(
         self, tenant: str, path: str | os.PathLike[str], *, operation_id: str | None = None
     ) -> Imported:
-        """Make a version of a table that was learned elsewhere; see `steersman.usecases.import_table`."""
+        """Make a version of a table that was learned elsewhere; see `steersman.usecases.import_table.import_table`."""
         return import_table(self.database, tenant, Path(path), operation_id=operation_id)
 
     def create_base(
@@ -328,7 +328,7 @@ class Steersman:
         return list_episodes(self.database, tenant, status=status, after=after, limit=limit)
 
     def show_episode(self, tenant: str, episode: str) -> EpisodeDetail:
-        """Return one episode and its decisions, in step order."""
+        """Return one episode and its decisions; see `steersman.usecases.episodes.show_episode`."""
         return show_episode(self.database, tenant, episode)
 
     def list_audit(self, owner: str, *, after: str | None = None, limit: int = 100) -> list[AuditLine]:

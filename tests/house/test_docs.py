@@ -90,6 +90,15 @@ def test_every_command_has_a_heading_and_a_sentence() -> None:
     assert [name for name, command in found.items() if not command.help] == []
 
 
+def test_every_verb_of_the_library_has_a_heading_and_its_signature() -> None:
+    library = pytest.importorskip("steersman.library").Steersman
+    verbs = {name for name in vars(library) if callable(getattr(library, name)) and not name.startswith("_")}
+    assert verbs == headings(DOCS / "library.md") - {"The library"}
+    page = (DOCS / "library.md").read_text(encoding="utf-8")
+    assert "\n## void\n\n```python\nvoid(tenant: str, decision_id: str) -> Decision\n```\n\nTake " in page
+    assert "\n    limit: int = 100,\n) -> list[Decision]\n```\n" in page
+
+
 def test_every_page_is_in_the_index() -> None:
     linked = set(LINK.findall((DOCS / "README.md").read_text(encoding="utf-8")))
     assert {page.name for page in DOCS.glob("*.md")} - linked - {"README.md"} == set()
