@@ -68,7 +68,7 @@ def post_freeze(
     operation_id: OperationId,
     body: Annotated[FreezeBody, Depends(body_of(FreezeBody))],
 ) -> Response:
-    """Keep a copy of a version under a name; it never changes."""
+    """Keep a copy of a version (`active`: of the active one) under a name; it never changes."""
     made = freeze(
         call.database,
         call.tenant,

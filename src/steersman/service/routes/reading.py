@@ -146,7 +146,7 @@ def get_versions(call: _Reading) -> Response:
 
 @router.get("/v1/versions/{version:id}", **operation("show_version", reference(VersionDetail), scope="read"))
 def get_version(call: _Reading, version: str) -> Response:
-    """Show one version, by number or name, and the size of its table."""
+    """Show one version, by number, name or `active`, and the size of its table."""
     return answer(show_version(call.database, call.tenant, version_of(version)))
 
 
