@@ -25,7 +25,7 @@ from steersman.library import Steersman
 from steersman.usecases.explain import list_decisions
 from steersman.usecases.keys import SCOPES, create_key
 from tests.support.commands import BIN
-from tests.support.postgres import SERVING, url_as
+from tests.support.postgres import OPERATOR, SERVING, url_as
 
 
 def free_port() -> int:
@@ -275,11 +275,13 @@ def test_a_database_that_cannot_be_used_ends_it_with_a_sentence(tmp_path: Path) 
     assert json.loads(done.stderr)["error"] == "UnsupportedStoreError"
 
 
+@pytest.mark.parametrize("given", [{}, {"STEERSMAN_OPERATOR_URL": SERVING}])
 def test_a_role_that_may_not_look_up_keys_is_told_which_setting_is_missing(
-    postgres_url: str, tmp_path: Path
+    postgres_url: str, tmp_path: Path, given: dict[str, str]
 ) -> None:
     refused = subprocess.run(
         [BIN / "steersman", "serve", "--port", "0", "--database", url_as(SERVING, postgres_url)],
+        env=os.environ | {name: url_as(role, postgres_url) for name, role in given.items()},
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -288,6 +290,28 @@ def test_a_role_that_may_not_look_up_keys_is_told_which_setting_is_missing(
     )
     assert refused.returncode != 0
     assert "STEERSMAN_OPERATOR_URL" in refused.stderr
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_role_that_cannot_log_in_to_serve_ends_it_before_any_worker(
+    postgres_url: str, tmp_path: Path, workers: str
+) -> None:
+    refused = subprocess.run(
+        [BIN / "steersman", "serve", "--port", "0", "--workers", workers],
+        env=os.environ
+        | {
+            "STEERSMAN_DATABASE_URL": url_as("nobody", postgres_url),
+            "STEERSMAN_OPERATOR_URL": url_as(OPERATOR, postgres_url),
+        },
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert refused.returncode == 1
+    assert "correct the role or the password" in refused.stderr
+    assert "Started" not in refused.stderr
 
 
 def test_what_is_no_request_is_told_so_and_fills_no_log(tmp_path: Path) -> None:

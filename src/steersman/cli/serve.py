@@ -79,13 +79,15 @@ def serve_command(
 
 
 def _look_at(settings: Settings) -> None:
-    """Open the database once before any worker does, so that what is wrong with it is said in one place."""
+    """Open the databases once before any worker does, so that what is wrong with them is said in one place."""
+    if settings.operator_url:
+        Database.open(settings.database_url, settings=settings).close()
     store = Database.open(settings.operator_url or settings.database_url, settings=settings)
     try:
         if not list_keys(store, None):
             _remark("No operator has a key yet: steersman keys create --operator --name NAME")
     except StoreError as error:
-        if type(error) is StoreError and not settings.operator_url:
+        if type(error) is StoreError:
             error.hint = (
                 "keys are looked up at STEERSMAN_OPERATOR_URL, which has a role of its own on a server"
             )
