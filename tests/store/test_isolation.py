@@ -331,7 +331,7 @@ def test_rows_that_leak_would_be_seen(owner: Steersman, serving: Database, damag
 def test_a_setting_that_outlives_its_transaction_would_be_seen(
     serving: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def begin(driver: Any, names: Any) -> None:
+    def begin(driver: Any, names: Any, **_: Any) -> None:
         driver.pgconn.exec_(f"SET steersman.tenants = '{access._array_of(names)}'; BEGIN".encode())
 
     monkeypatch.setattr("steersman.store.engine.begin_admitting", begin)
