@@ -10,12 +10,13 @@ import re
 import sys
 from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
 from steersman import errors
 from steersman.console import health
 from steersman.domain.settings import TenantSpec
 from steersman.library import Steersman
-from steersman.service.fields import CHOICES
+from steersman.service.fields import CHOICES, HOW_CHANGED
 from steersman.service.metrics import Metrics
 from steersman.service.problems import CODES, STATUS
 from steersman.service.rest import build_rest
@@ -143,6 +144,53 @@ def texts_in(node: ast.AST | None) -> set[str]:
 
 def argument(call: ast.Call, name: str) -> ast.expr | None:
     return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+
+
+def test_a_change_merges_and_replaces_as_it_is_told(server: Server) -> None:
+    base = server.library.create_base(f"base-{uuid4().hex}", {"actions": ["hold", "trade"], "states": 3})
+    declared: dict[str, Any] = {
+        "actions": ["hold", "trade"],
+        "states": {"size": 3},
+        "learning": {"alpha": 0.5, "gamma": 0.9, "lambda": 0.1},
+        "exploration": {"c": 0.7, "epsilon": 0.2},
+        "reward_range": [0.0, 2.0],
+        "priors": {"hold": {"q": 1.0, "weight": 1.0}},
+        "base": base.tenant.removeprefix("@"),
+        "contributes": True,
+        "borrow_cap": 5.0,
+        "reward_wait": 60.0,
+        "default_reward": 1.0,
+    }
+    changes: dict[str, Any] = {
+        "actions": ["hold", "push"],
+        "states": {"size": 2},
+        "learning": {"gamma": 0.5},
+        "exploration": {"epsilon": 0.05},
+        "reward_range": [0.0, 3.0],
+        "priors": {"trade": {"q": 0.5, "weight": 2.0}},
+        "base": None,
+        "contributes": False,
+        "borrow_cap": 6.0,
+        "reward_wait": 61.0,
+        "default_reward": 0.5,
+    }
+    page = (ROOT / "docs" / "tenants.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*`) \| (merged|replaced)", page, re.MULTILINE)
+    on_page = {name: how for names, how in rows for name in re.findall(r"`(\w+)`", names)}
+    assert declared.keys() == changes.keys() == HOW_CHANGED.keys() == on_page.keys()
+    described = build_rest().openapi()["components"]["schemas"]["Changes"]["properties"]
+    for name, given in changes.items():
+        company = server.company(**declared)
+        before = company.get("/v1/tenant").json()["spec"]
+        # Without its base a tenant can contribute to none.
+        extra = {"contributes": False} if name == "base" else {}
+        company.http.patch("/v1/tenant", json={name: given} | extra).raise_for_status()
+        after = company.get("/v1/tenant").json()["spec"]
+        written = [{"id": action, "label": action} for action in given] if name == "actions" else given
+        merged = on_page[name] == "merged"
+        assert HOW_CHANGED[name].startswith("Merged" if merged else "Replaced")
+        assert HOW_CHANGED[name] in described[name]["description"]
+        assert after == before | extra | {name: before[name] | written if merged else written}
 
 
 def test_closed_sets_of_values_are_those_of_the_code() -> None:

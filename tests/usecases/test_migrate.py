@@ -59,6 +59,25 @@ def test_what_survives_keeps_all_four_numbers(shared_library: Steersman) -> None
     assert_clean(company)
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_reward_range_of_another_scale_is_remarked_on(company: Company, *, dry_run: bool) -> None:
+    company.teach("hold", 1.0)
+    database, parts = company.library.database, {"reward_range": [0, 10]}
+    plan = change_tenant(database, company.name, parts, dry_run=dry_run)
+    assert plan.cells.kept.count == 1
+    (remark,) = plan.remarks
+    assert remark.startswith("reward_range: the cell that goes on holds a value of rewards from 0 to 1, ")
+    assert "rewards from 0 to 10 are of another scale, a new tenant" in remark
+    same_range = [0, 1] if dry_run else [0, 10]
+    assert change(company, exploration={"c": 0.1}, reward_range=same_range).remarks == ()
+
+
+def test_a_reward_range_needs_no_remark_where_nothing_goes_on(company: Company) -> None:
+    company.teach("hold", 1.0)
+    plan = change(company, actions=["new"], reward_range=[-5, 10])
+    assert (plan.cells.parked.count, plan.remarks) == (1, ())
+
+
 def test_the_plan_says_what_becomes_of_every_cell(company: Company) -> None:
     company.teach("hold", 1.0)
     company.teach("trade", 1.0)

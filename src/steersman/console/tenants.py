@@ -91,7 +91,7 @@ def plan_parts(plan: MigrationPlan, *, dry_run: bool) -> list[RenderableType]:
     ]
     parts: list[RenderableType] = [f"{plan.tenant}: changes {changed}; {verb}"]
     parts.append(grid("What becomes of", ["", *_FATES], rows, numbers=_FATES))
-    return parts + _named(plan.actions)
+    return [*parts, *_named(plan.actions), *plan.remarks]
 
 
 def _named(actions: Fate) -> list[RenderableType]:

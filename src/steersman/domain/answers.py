@@ -288,6 +288,7 @@ class MigrationPlan:
     actions: Fate = Fate()
     states: Fate = Fate()
     cells: Fate = Fate()
+    remarks: tuple[str, ...] = ()  # what to know of it beforehand, in words
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from steersman.store.engine import Database
 from steersman.store.operations import Operation, name_operation
 from steersman.usecases.declarations import check_base, read_spec
 from steersman.usecases.make_version import make_version, moved_cell
-from steersman.usecases.migration_plan import Moves, Tally, changed_parts, trace_moves
+from steersman.usecases.migration_plan import Moves, Tally, changed_parts, remarks_on, trace_moves
 from steersman.usecases.operations import Unchanged, record_form, run_once
 
 __all__ = [
@@ -210,6 +210,7 @@ def _migrated_cells(connection: Connection, moves: Moves, tally: Tally) -> Itera
 def _plan(
     owner: Owner, moves: Moves, tally: Tally, changed: tuple[str, ...], *, version: int | None
 ) -> MigrationPlan:
+    became = tally.fate()
     return MigrationPlan(
         owner.tenant,
         owner.active_version,
@@ -218,5 +219,6 @@ def _plan(
         changed=changed,
         actions=moves.actions,
         states=moves.states,
-        cells=tally.fate(),
+        cells=became,
+        remarks=remarks_on(moves, became),
     )

@@ -16,7 +16,7 @@ from steersman.domain.settings import TenantSpec
 from steersman.domain.states import StateSpace
 from steersman.usecases.lineage import trace_lineage
 
-__all__ = ["Moves", "Source", "Tally", "changed_parts", "trace_moves"]
+__all__ = ["Moves", "Source", "Tally", "changed_parts", "remarks_on", "trace_moves"]
 
 _SHOWN = 20
 
@@ -54,6 +54,23 @@ def changed_parts(before: TenantSpec, after: TenantSpec) -> tuple[str, ...]:
     if before.actions.ids == after.actions.ids:
         parts = ["labels" if name == "actions" else name for name in parts]
     return tuple(parts)
+
+
+def remarks_on(moves: Moves, cells: Fate) -> tuple[str, ...]:
+    """Return in words what to know of a change beforehand; `cells` is what becomes of cells."""
+    old, new = moves.sources[0].version.settings, moves.new.settings
+    held = cells.kept.count + cells.moved.count + cells.restored.count
+    if old.speaks_of_the_same(new) or not held:
+        return ()
+    what = (
+        "the cell that goes on holds a value" if held == 1 else f"the {held:,} cells that go on hold values"
+    )
+    before, after = (f"{each.reward_low:g} to {each.reward_high:g}" for each in (old, new))
+    remark = (
+        f"reward_range: {what} of rewards from {before}, which stay as they are; where rewards from {after} are of "
+        "another scale, a new tenant is the better choice"
+    )
+    return (remark,)
 
 
 def trace_moves(new: PolicyVersion, line: Sequence[PolicyVersion]) -> Moves:
