@@ -84,7 +84,9 @@ def _set_for_the_session() -> None:
         def __init__(self, driver: Any) -> None:
             self.pgconn = Widened(driver.pgconn)
 
-    vars(engine)["begin_admitting"] = lambda driver, names, **how: begin_admitting(Driver(driver), names, **how)
+    vars(engine)["begin_admitting"] = lambda driver, names, **how: begin_admitting(
+        Driver(driver), names, **how
+    )
 
 
 def _clock_that_goes_back() -> None:
