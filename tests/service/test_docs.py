@@ -16,10 +16,13 @@ from steersman import errors
 from steersman.console import health
 from steersman.domain.settings import TenantSpec
 from steersman.library import Steersman
+from steersman.service import access, bodies, slots
 from steersman.service.fields import CHOICES, HOW_CHANGED
 from steersman.service.metrics import Metrics
 from steersman.service.problems import CODES, STATUS
 from steersman.service.rest import build_rest
+from steersman.service.wire import MOST_ITEMS
+from steersman.settings import Settings
 from tests.house.rules import ROOT
 from tests.support.served import Server
 
@@ -278,6 +281,20 @@ def test_every_status_of_an_error_is_told() -> None:
     told = {int(number) for number in re.findall(r"\b[45]\d\d\b", PAGE)}
     # Errors that no call of the service can meet need no line.
     assert set(STATUS.values()) - told <= {501}
+
+
+def test_the_limits_are_those_of_the_code() -> None:
+    table = PAGE.partition("## Limits")[2].partition("## Group commit")[0]
+    rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| ")][1:]
+    told = {row[0].removeprefix("| "): (row[1], row[2], row[3].removesuffix(" |")) for row in rows}
+    assert told["requests under way that are not hot"] == (str(slots._MOST), "a process", "503")
+    assert f"| {slots._MOST_OF_ONE} | a tenant, all its keys together | 429 |" in table
+    assert told["keys that are being looked up"][0] == str(access._MOST_ASKED)
+    assert told["items of a list"][0] == f"{MOST_ITEMS:,}"
+    assert told["seconds for a body to arrive"][0] == f"{bodies._WITHIN:g}"
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row[1])}
+    assert named == {"key_rate", "key_in_flight", "queue_limit", "body_limit"}
+    assert named <= {item.name for item in dataclasses.fields(Settings)}
 
 
 def test_every_code_that_is_no_error_of_the_tree_is_told() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -24,6 +26,7 @@ from steersman import __version__
 from steersman.library import Steersman
 from steersman.usecases.explain import list_decisions
 from steersman.usecases.keys import SCOPES, create_key
+from tests.house.rules import ROOT
 from tests.support.commands import BIN
 from tests.support.postgres import OPERATOR, SERVING, url_as
 
@@ -151,6 +154,31 @@ def test_a_variable_that_is_no_setting_is_refused_or_remarked_on(tmp_path: Path)
         pass
     remark = json.loads((tmp_path / "told.txt").read_text().splitlines()[0])
     assert remark["message"] == "no settings, and left alone: STEERSMAN_FLAVOUR"
+
+
+@pytest.mark.skipif(not (shutil.which("jq") and shutil.which("curl")), reason="jq or curl is not there")
+def test_the_page_begins_with_what_works(tmp_path: Path) -> None:
+    page = (ROOT / "docs/service.md").read_text(encoding="utf-8")
+    make, ask = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)[:2]
+    lines = [line for line in make.splitlines() if not line.startswith("pip ")]
+    assert lines.pop() == "steersman serve &"
+    path = {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    made = "\n".join([*lines, "echo $KEY"])
+    key = subprocess.run(
+        ["bash", "-ec", made], cwd=tmp_path, env=os.environ | path, capture_output=True, text=True, check=True
+    ).stdout.split()[-1]
+    with started(tmp_path) as (_, http):
+        asked = ask.replace("http://127.0.0.1:8000", str(http.base_url).rstrip("/"))
+        answered = subprocess.run(
+            ["bash", "-ec", asked],
+            env=os.environ | {"KEY": key},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    decision, reward = (json.loads(part) for part in answered.replace("}{", "}\n{").splitlines())
+    assert (decision["decision_id"], decision["state"]) == ("deal-7:1", 2)
+    assert (reward["decision_id"], reward["value"], reward["effect"]) == ("deal-7:1", 0.4, "learned")
 
 
 def test_a_place_without_room_for_the_log_stops_no_service(tmp_path: Path) -> None:
