@@ -197,6 +197,38 @@ def operating(reader: Reader, server: Server) -> None:
     assert reader(operator, "DELETE", "/v1/tenants/{tenant}", tenant=name)["rows"]["decisions"] == 1
 
 
+def test_operators_read_the_versions_of_a_base(reader: Reader, server: Server) -> None:
+    base = f"base-{uuid4().hex}"
+    server.library.create_base(base, {"actions": ["hold", "trade"], "states": 2})
+    company = server.company(base=base, contributes=True)
+    company.post("/v1/decide", {"state": 0, "decision_id": "d", "feasible": ["trade"]})
+    company.post("/v1/reward", {"decision_id": "d", "value": 0.5})
+    operator, owner = server.caller(None), {"tenant": f"@{base}"}
+    assert reader(operator, "GET", "/v1/versions", query=owner)["items"] == []
+    reader(operator, "POST", "/v1/bases/{base}/build", base=base)
+    (version,) = reader(operator, "GET", "/v1/versions", query=owner)["items"]
+    assert (version["tenant"], version["number"]) == (f"@{base}", 1)
+    shown = reader(operator, "GET", "/v1/versions/{version}", query=owner, version="1")
+    assert (shown["cells"], shown["updates"]) == (1, 1)
+    (state,) = reader(operator, "GET", "/v1/cells", query=owner)["states"]
+    assert [cell["q"] for cell in state["cells"] if cell["action"] == "trade"] == [0.5]
+    for caller, path, status in (
+        (company, "/v1/versions", 400),  # a tenant's key knows of no base
+        (operator, "/v1/decisions", 400),
+        (operator, "/v1/tenant", 400),
+    ):
+        assert caller.get(path, **owner).status_code == status
+    for nobody, status in (("@none", 404), ("@", 400), ("@@", 400)):
+        assert operator.get("/v1/versions", tenant=nobody).status_code == status
+
+
+def test_a_key_may_do_everything_unless_told_otherwise(reader: Reader, server: Server) -> None:
+    company, operator = server.company(), server.caller(None)
+    path = "/v1/tenants/{tenant}/keys"
+    made = reader(operator, "POST", path, body={"name": "k"}, tenant=company.tenant or "", status=201)
+    assert made["key"]["scopes"] == ["decide", "reward", "read", "manage"]
+
+
 def what_is_open(reader: Reader, company: Caller) -> None:
     assert reader(company, "GET", "/healthz") == {"status": "alive"}
     assert reader(company, "GET", "/readyz") == {"status": "ready"}

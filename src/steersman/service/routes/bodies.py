@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from steersman.usecases.keys import SCOPES
+
 __all__ = [
     "BaseBody",
     "FreezeBody",
@@ -49,10 +51,10 @@ class BaseBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class KeyBody(msgspec.Struct, forbid_unknown_fields=True):
-    """A new key of a tenant: a name for people, and what it may do."""
+    """A new key of a tenant: a name for people, and what it may do, which is all of it unless told otherwise."""
 
     name: str
-    scopes: list[str]
+    scopes: tuple[str, ...] = SCOPES
 
 
 class OperatorKeyBody(msgspec.Struct, forbid_unknown_fields=True):

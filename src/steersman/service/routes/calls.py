@@ -31,6 +31,7 @@ __all__ = [
     "Limit",
     "OperationId",
     "allowed",
+    "allowed_of_bases",
     "answer",
     "audit_page",
     "body_of",
@@ -60,6 +61,14 @@ After = Annotated[str | None, Query(description="`next` of the page before.")]
 
 _TenantQuery = Annotated[
     str | None, Query(description="The tenant; a tenant's key need not name it, an operator's must.")
+]
+
+
+_OwnerQuery = Annotated[
+    str | None,
+    Query(
+        description="The tenant; a tenant's key need not name it, an operator's must, and may name a base as `@NAME`."
+    ),
 ]
 
 
@@ -125,6 +134,23 @@ def allowed(scope: str) -> Callable[..., Awaitable[Call]]:
         access = await exchange.admit(scope)
         _check_query(request)
         exchange.tenant = access.tenant_of(tenant)
+        exchange.begin_work()
+        return Call(exchange, exchange.tenant)
+
+    return call
+
+
+def allowed_of_bases(scope: str) -> Callable[..., Awaitable[Call]]:
+    """Return a dependency as `allowed` does, with which an operator may also name a base, by `@` and its name."""
+
+    async def call(request: Request, tenant: _OwnerQuery = None) -> Call:
+        exchange: Exchange = request.scope["steersman"]
+        access = await exchange.admit(scope)
+        _check_query(request)
+        if tenant is not None and tenant.startswith("@") and access.tenant is None:
+            exchange.tenant = f"@{check_name(tenant[1:], what='base')}"
+        else:
+            exchange.tenant = access.tenant_of(tenant)
         exchange.begin_work()
         return Call(exchange, exchange.tenant)
 

@@ -28,6 +28,7 @@ from steersman.service.routes.calls import (
     Call,
     Limit,
     allowed,
+    allowed_of_bases,
     answer,
     audit_page,
     body_of,
@@ -64,6 +65,7 @@ __all__ = [
 router = APIRouter(tags=["reading"])
 
 _Reading = Annotated[Call, Depends(allowed("read"))]
+_ReadingVersions = Annotated[Call, Depends(allowed_of_bases("read"))]
 _METADATA = "query.metadata"
 
 
@@ -139,20 +141,20 @@ def get_episode(call: _Reading, episode: str) -> Response:
 
 
 @router.get("/v1/versions", **operation("list_versions", list_of(PolicyVersion), scope="read"))
-def get_versions(call: _Reading) -> Response:
+def get_versions(call: _ReadingVersions) -> Response:
     """List versions, oldest first."""
     return listed(list_versions(call.database, call.tenant))
 
 
 @router.get("/v1/versions/{version:id}", **operation("show_version", reference(VersionDetail), scope="read"))
-def get_version(call: _Reading, version: str) -> Response:
+def get_version(call: _ReadingVersions, version: str) -> Response:
     """Show one version, by number, name or `active`, and the size of its table."""
     return answer(show_version(call.database, call.tenant, version_of(version)))
 
 
 @router.get("/v1/cells", **operation("show", reference(LearnedTable), scope="read"))
 def get_cells(
-    call: _Reading,
+    call: _ReadingVersions,
     version: Annotated[str | None, Query(description="A number or name; the active one if none.")] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="At most so many states."), WHOLE] = 20,
 ) -> Response:
