@@ -188,3 +188,10 @@ def test_a_turn_that_comes_with_an_interruption_goes_on(monkeypatch: pytest.Monk
         if not handed:
             turns.give_back()
         assert [turns.take(0.0), turns.take(0.0)] == [True, False]
+
+
+def test_a_proxy_that_cannot_be_used_is_told_before_the_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "gopher://proxy")
+    for kind in (Client, AsyncClient):
+        with pytest.raises(ValueError, match="gopher"):
+            kind("http://host", "key")

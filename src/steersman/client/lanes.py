@@ -18,16 +18,16 @@ _H = TypeVar("_H")
 
 
 class Lanes(Generic[_H]):
-    """The HTTP library's clients, each with one connection, which are opened when they are needed.
+    """The HTTP library's clients, each with one connection, which are made when they are needed.
 
     The one that was used last is used first, so that few callers have few connections.
     """
 
     def __init__(self, open_one: Callable[[], _H]) -> None:
-        """Take what opens a lane."""
+        """Take what makes a lane; the first is made at once, since settings that it cannot use are then told early."""
         self._open_one = open_one
-        self._opened: list[_H] = []
-        self._free: list[_H] = []
+        self._opened: list[_H] = [open_one()]
+        self._free = list(self._opened)
         self._lock = threading.Lock()
         self._closed = False
 
