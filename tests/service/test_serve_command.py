@@ -375,3 +375,23 @@ def test_what_is_no_request_is_told_so_and_fills_no_log(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "told.txt").read_text().splitlines()]
     assert lines
     assert [line for line in lines if line.get("level") == "warning"] == []
+
+
+def test_what_a_library_warns_of_is_a_line_of_json_too() -> None:
+    program = """
+import logging, logging.config
+from steersman.cli.serve import _LOGGING
+logging.config.dictConfig(_LOGGING)
+logging.getLogger("psycopg").warning("error ignored in %s", "a pipeline")
+try:
+    raise ValueError("a row")
+except ValueError:
+    logging.getLogger("sqlalchemy.pool").error("Exception during reset", exc_info=True)
+logging.getLogger("httptools").info("too small to tell")
+"""
+    told = subprocess.run([BIN / "python", "-c", program], capture_output=True, text=True, check=True)
+    lines = [json.loads(line) for line in told.stderr.splitlines()]
+    assert [(line["level"], line["message"], line.get("error")) for line in lines] == [
+        ("warning", "error ignored in a pipeline", None),
+        ("error", "Exception during reset", "ValueError"),
+    ]

@@ -141,5 +141,6 @@ _LOGGING = {
     "disable_existing_loggers": False,
     "handlers": {"json": {"class": "steersman.service.logs.JsonHandler"}},
     "loggers": {"uvicorn": {"handlers": ["json"], "level": "INFO", "propagate": False}},
+    "root": {"handlers": ["json"], "level": "WARNING"},  # a driver that warns of something
 }
-"""How uvicorn logs: as the service does."""
+"""How uvicorn and all other libraries log: as the service does."""
