@@ -158,7 +158,6 @@ def _first_sentence(text: str) -> str:
 
 def _hot_paths() -> dict[str, Any]:
     decide = {
-        "tenant": "acme",
         "state": {"stage": "early"},
         "feasible": ["hold", "trade"],
         "reasons": {"walk": "the deal is signed"},
@@ -167,7 +166,8 @@ def _hot_paths() -> dict[str, Any]:
         "explore": True,
         "metadata": {"region": "north"},
     }
-    reward = {"tenant": "acme", "decision_id": "d-1", "value": 0.5, "reward_id": "r-1"}
+    reward = {"decision_id": "d-1", "value": 0.5}
+    further = {"decision_id": "d-1", "value": 0.25, "reward_id": "d-1:later"}
     decided, rewarded, closed = _refer("DecisionAnswer"), reference(Reward), reference(ClosedEpisode)
     episode = {
         "name": "episode",
@@ -176,7 +176,7 @@ def _hot_paths() -> dict[str, Any]:
         "description": "The episode, percent-encoded.",
         "schema": _TEXT,
     }
-    outcome = {"tenant": "acme", "outcome": 0.5}
+    outcome = {"outcome": 0.5}
     ended = {"episode": "deal-7", **outcome}
     ending = "Close an episode and learn from what is still open in it."
     each = "Each item is answered as one alone would be."
@@ -185,14 +185,14 @@ def _hot_paths() -> dict[str, Any]:
         "/v1/decide": _hot(
             "decide", "Decide which action to play now, and log why.", DecideBody, decide, decided
         ),
-        "/v1/decide:batch": _hot_list("decide_many", f"Decide a list. {each}", DecideBody, decide, decided),
+        "/v1/decide:batch": _hot_list("decide_many", f"Decide a list. {each}", DecideBody, [decide], decided),
         "/v1/reward": _hot("reward", "Record what came of a decision.", RewardBody, reward, rewarded),
         "/v1/reward:batch": _hot_list(
-            "reward_many", f"Record a list of rewards. {each}", RewardBody, reward, rewarded
+            "reward_many", f"Record a list of rewards. {each}", RewardBody, [reward, further], rewarded
         ),
         "/v1/episodes/{episode}/close": {"post": close["post"] | {"parameters": [episode]}},
         "/v1/episodes/close:batch": _hot_list(
-            "close_many", f"Close a list of episodes. {each}", CloseItem, ended, closed
+            "close_many", f"Close a list of episodes. {each}", CloseItem, [ended], closed
         ),
     }
 
@@ -202,7 +202,7 @@ def _hot(name: str, description: str, body: type, example: object, answer: dict[
 
 
 def _hot_list(
-    name: str, description: str, body: type, example: object, answer: dict[str, Any]
+    name: str, description: str, body: type, examples: list[Any], answer: dict[str, Any]
 ) -> dict[str, Any]:
     failed = _object(
         "An item that was refused.",
@@ -213,7 +213,7 @@ def _hot_list(
     asked["additionalProperties"] = False
     asked["properties"]["items"]["maxItems"] = MOST_ITEMS
     done = _items({"anyOf": [answer, failed]}, "The answer of each call, in order.")
-    return _posted(name, description, request_body(asked, {"items": [example]}), done)
+    return _posted(name, description, request_body(asked, {"items": examples}), done)
 
 
 def _items(schema: dict[str, Any], description: str) -> dict[str, Any]:
