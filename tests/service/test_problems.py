@@ -115,6 +115,12 @@ def test_hints_to_callers_without_a_shell(hint: str, told: str | None) -> None:
     assert problem(errors.NotFoundError("no", hint=hint), "r").get("hint") == told
 
 
+def test_what_was_archived_is_said_to_be_in_a_file() -> None:
+    error = errors.ArchivedError("decision 'd' was archived")
+    assert "steersman archive list TENANT" in str(error)
+    assert problem(error, "r")["hint"] == "its row is in a file of the archive"
+
+
 def test_no_hint_of_the_library_names_a_command_over_http() -> None:
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "src/steersman").rglob("*.py")]
     hints = [hint for text in sources for hint in re.findall(r'hint=\(?\s*f?"([^"]*steersman [^"]*)"', text)]
@@ -125,7 +131,9 @@ def test_no_hint_of_the_library_names_a_command_over_http() -> None:
 
 def test_a_title_is_true_of_what_happened(server: Server) -> None:
     operator, company = server.caller(None), server.company()
-    company.post("/v1/decide", {"state": 0})
+    company.post("/v1/decide", {"state": 0, "decision_id": "d", "feasible": ["hold"]})
+    company.post("/v1/versions/1/freeze", {"name": "kept"})
+    company.post("/v1/reward", {"decision_id": "d", "value": 0.5})
     named = {"tenant": company.tenant, "declaration": {"actions": ["hold"], "states": 1}}
     path = f"/v1/tenants/{company.tenant}/keys"
     again = {"headers": {"idempotency-key": "once"}}
@@ -136,6 +144,7 @@ def test_a_title_is_true_of_what_happened(server: Server) -> None:
     for answer, title in (
         (shown, "The text of the key was shown once and is not kept."),
         (operator.post("/v1/tenants", named).json(), "The id or name is taken."),
+        (company.post("/v1/versions/1/freeze", {"name": "kept"}).json(), "The id or name is taken."),
         (operator.post(f"/v1/keys/{key}/rotate").json(), "What is asked does not fit what is there."),
         (company.post("/v1/refresh").json(), "What is asked does not fit what is there."),
     ):

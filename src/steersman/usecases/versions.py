@@ -9,7 +9,7 @@ from steersman.domain.answers import Owner
 from steersman.domain.identifiers import check_id, check_name
 from steersman.domain.records import Cell, PolicyVersion
 from steersman.domain.settings import TenantSpec
-from steersman.errors import ConflictError, InvalidInputError, InvalidSpecError, NotFoundError
+from steersman.errors import ConflictError, InvalidInputError, InvalidSpecError, NameTakenError, NotFoundError
 from steersman.store import audit, cells, tenants, versions
 from steersman.store.connection import Connection
 from steersman.store.engine import Database
@@ -96,7 +96,7 @@ def freeze(
 
     Under the same `operation_id` it is done once and answered as before; under another one too, while the version
     it copied is unchanged. Raises NotFoundError, TenantRetiredError, IdReusedError, InvalidInputError for a name
-    that is a number or `active`, ConflictError when the name is taken.
+    that is a number or `active`, NameTakenError when the name is taken.
     """
     check_name(name, what="name")
     if name.isdigit() or name == _ACTIVE:
@@ -182,7 +182,7 @@ def _same_copy(connection: Connection, source: PolicyVersion, taken: PolicyVersi
         connection, taken.tenant, source.number, taken.number
     ):
         return taken
-    raise ConflictError(
+    raise NameTakenError(
         f"the name {taken.name!r} of tenant {taken.tenant!r} is taken by version {taken.number}, a copy of version "
         f"{taken.parent}, which is not what version {source.number} holds now",
         hint="choose another name",
