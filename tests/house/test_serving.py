@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,6 @@ def test_a_served_decision_needs_no_torch(planted: str, serve: str, sqlite_url: 
     program = tmp_path / "serve.py"
     program.write_text(planted + serve.format(url=sqlite_url, heavy=HEAVY))
     done = run(BIN / "python", program, cwd=ROOT)
-    assert done.stderr == ""
+    assert all(json.loads(line)["event"] == "ready" for line in done.stderr.splitlines()), done.stderr
     assert ("torch" in done.stdout) == bool(planted)
     assert planted or done.stdout == "[]\n"
