@@ -100,20 +100,20 @@ def _sqlite_engine(url: URL, settings: Settings) -> Engine:
         if connection.get_execution_options().get("steersman_reads", False):
             driver.execute("BEGIN")  # type: ignore[union-attr]
         elif not driver.in_transaction:  # type: ignore[union-attr]  # it joins one that runs otherwise
-            begin_writing(
-                driver, connection.get_execution_options().get("steersman_patience", settings.patience)
-            )
+            patience = connection.get_execution_options().get("steersman_patience", settings.patience)
+            begin_writing(driver, patience, usual=settings.patience)
 
     return engine
 
 
-def begin_writing(connection: Any, patience: float) -> None:
+def begin_writing(connection: Any, patience: float, *, usual: float) -> None:
     """Begin a transaction on a connection of SQLite's driver with the write lock, waiting at most `patience` seconds.
+
+    `usual` is how long its statements wait otherwise.
 
     SQLite's own waiting asks ever more seldom, so that newcomers overtake whoever has waited longest. Asking at
     random moments of one distribution gives every waiter the same chance.
     """
-    (usual,) = connection.execute("PRAGMA busy_timeout").fetchone()
     connection.execute("PRAGMA busy_timeout=0")
     deadline = time.monotonic() + patience
     try:
@@ -126,7 +126,7 @@ def begin_writing(connection: Any, patience: float) -> None:
                     raise
             time.sleep(random.uniform(0.0005, 0.005))
     finally:
-        connection.execute(f"PRAGMA busy_timeout={usual}")
+        connection.execute(f"PRAGMA busy_timeout={int(usual * 1000)}")
 
 
 def _postgres_engine(url: URL, settings: Settings) -> Engine:

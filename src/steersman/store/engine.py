@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 import random
 import threading
 import time
@@ -213,7 +214,7 @@ class Database:
         """Send the BEGIN of a transaction of `tenants` that writes."""
         driver: Any = raw.driver_connection
         if self._file is not None:
-            begin_writing(driver, self.settings.patience)
+            begin_writing(driver, self.settings.patience, usual=self._patience)
             return
         hasty = self.settings.patience < self._patience
         begin_admitting(driver, tenants, at_most=self.settings.patience if hasty else None)
@@ -236,7 +237,7 @@ class Database:
     def _place(self) -> tuple[int, int] | None:
         """Return what tells the file from any other that has its name; None where there is none."""
         try:
-            found = Path(self._file or "").stat()
+            found = os.stat(self._file or "")  # noqa: PTH116  (a Path for each transaction costs more than the look)
         except OSError:
             return None
         return found.st_dev, found.st_ino

@@ -81,7 +81,8 @@ def translation(error: BaseException) -> SteersmanError:
     if state == "53100":
         return StoreFullError(f"the database server has no room: {text}")
     if state == "23505":
-        return ConflictError(f"two calls made the same thing at once: {text}")
+        # What the server says of it names its constraints, and callers of the service are told of a conflict.
+        return ConflictError("two calls made the same thing at once")
     if state == "55P03":
         return StoreUnavailableError(
             f"others kept the rows locked: {text}", hint="call again, or raise STEERSMAN_PATIENCE"
