@@ -86,7 +86,7 @@ def test_a_statement_that_fails_unheard_fails_the_transaction(library: Steersman
         return "acknowledged"
 
     # It is tried again for a while, since others may have made the same thing at once.
-    with pytest.raises(SteersmanError, match="UNIQUE|the same thing at once"):
+    with pytest.raises(SteersmanError, match=r"UNIQUE|the same thing at once"):
         database.with_patience(0.2).run_hot(twice, tenants=["acme"])
     assert _rows(database) == before
     assert decide(database, "acme", 0, decision_id="third").decision_id == "third"
