@@ -72,19 +72,23 @@ def test_a_task_that_does_not_come_to_its_turn_says_so(
     server: Server, proxy: Proxy, key: str, tenant: str
 ) -> None:
     async def main() -> None:
-        async with AsyncClient(proxy.url, key, connections=1, deadline=1.0) as client:
+        async with (
+            AsyncClient(proxy.url, key, connections=1, deadline=2.0) as client,
+            AsyncClient(proxy.url, "other", connections=1, deadline=0.2) as hasty,
+        ):
+            hasty._turns, hasty._lanes = client._turns, client._lanes
             proxy.holding = True
-            outcomes = await asyncio.gather(
-                *(client.decide(tenant, 0) for _ in range(3)), return_exceptions=True
-            )
-            assert [type(outcome) for outcome in outcomes] == [
-                StoreUnavailableError,
-                ClientBusyError,
-                ClientBusyError,
-            ]
-            assert BUSY in str(outcomes[1])
+            first = asyncio.create_task(client.decide(tenant, 0))
+            await asyncio.to_thread(proxy.held.wait, 30)
+            for outcome in await asyncio.gather(
+                *(hasty.decide(tenant, 1) for _ in range(2)), return_exceptions=True
+            ):
+                assert isinstance(outcome, ClientBusyError)
+                assert BUSY in str(outcome)
+            with pytest.raises(StoreUnavailableError, match="no answer after 1 try"):
+                await first
             proxy.holding = False
-            assert (await client.decide(tenant, 0)).state == 0
+            assert (await client.decide(tenant, 0)).state == 0  # the turn was given back
 
     asyncio.run(main())
     assert visits(server, tenant) == 2

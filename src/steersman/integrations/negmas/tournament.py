@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from multiprocessing import get_context
 from multiprocessing.queues import Queue
 from pathlib import Path
@@ -144,8 +144,10 @@ class _Workers:
         context = get_context("spawn")
         self._tournament = tournament
         self._progress = progress
-        self._played: Queue[int] = context.Queue()
-        self._done = self._total = 0
+        self._played: Queue[tuple[int, int]] = context.Queue()  # (job, negotiations since it last told)
+        self._jobs: dict[Future[tuple[float, ...]], int] = {}
+        self._sizes: list[int] = []  # negotiations of each job
+        self._counts: list[int] = []  # of these played
         self._pool = ProcessPoolExecutor(
             tournament.processes, mp_context=context, initializer=_start_worker, initargs=(self._played,)
         )
@@ -157,19 +159,18 @@ class _Workers:
         self._pool.shutdown(cancel_futures=True)
 
     def learn(self, tenant: str, company: Company) -> Future[tuple[float, ...]]:
-        self._total += self._tournament.negotiations
-        return self._pool.submit(_learn, self._tournament, tenant, company)
+        return self._submit(self._tournament.negotiations, _learn, tenant, company)
 
     def play(self, company: Company, player: Player, *, fresh: bool) -> Future[tuple[float, ...]]:
-        self._total += self._tournament.fresh if fresh else self._tournament.negotiations
-        return self._pool.submit(_play, self._tournament, company, player, fresh=fresh)
+        size = self._tournament.fresh if fresh else self._tournament.negotiations
+        return self._submit(size, _play, company, player, fresh)
 
     def wait(self, futures: Sequence[Future[tuple[float, ...]]]) -> None:
         """Return when all `futures` are done; raise the first error among them at once."""
         pending = set(futures)
         while pending:
             done, pending = wait(pending, timeout=_PATIENCE)
-            self._look()
+            self._look(done)
             for future in done:
                 future.result()
 
@@ -177,21 +178,39 @@ class _Workers:
         self.wait([future])
         return future.result()
 
-    def _look(self) -> None:
+    def _submit(
+        self, size: int, work: Callable[..., tuple[float, ...]], *arguments: object
+    ) -> Future[tuple[float, ...]]:
+        job = len(self._sizes)
+        self._sizes.append(size)
+        self._counts.append(0)
+        future = self._pool.submit(work, job, self._tournament, *arguments)
+        self._jobs[future] = job
+        return future
+
+    def _look(self, done: Iterable[Future[tuple[float, ...]]]) -> None:
         while True:
             try:
-                self._done += self._played.get_nowait()
+                job, played = self._played.get_nowait()
             except Empty:
                 break
+            self._counts[job] = min(self._sizes[job], self._counts[job] + played)
+        # A result can overtake what its process told last.
+        for future in done:
+            self._counts[self._jobs[future]] = self._sizes[self._jobs[future]]
         if self._progress is not None:
-            self._progress(self._done, self._total)
+            self._progress(sum(self._counts), sum(self._sizes))
 
 
-_counters: list[Queue[int]] = []
+_counters: list[Queue[tuple[int, int]]] = []
 
 
-def _start_worker(played: Queue[int]) -> None:
+def _start_worker(played: Queue[tuple[int, int]]) -> None:
     _counters.append(played)
+
+
+def _tell(job: int, played: int) -> None:
+    _counters[0].put((job, played))
 
 
 @cache
@@ -210,12 +229,18 @@ def _draw(tournament: Tournament, company: Company, *, fresh: bool) -> list[Matc
     )
 
 
-def _learn(tournament: Tournament, tenant: str, company: Company) -> tuple[float, ...]:
+def _learn(job: int, tournament: Tournament, tenant: str, company: Company) -> tuple[float, ...]:
     with Steersman.open(tournament.database) as library:
         player = LearningPlayer(library, tenant)
         matches = _draw(tournament, company, fresh=False)
-        return tuple(play(matches, player, progress=_counters[0].put))
+        return tuple(play(matches, player, progress=partial(_tell, job)))
 
 
-def _play(tournament: Tournament, company: Company, player: Player, *, fresh: bool) -> tuple[float, ...]:
-    return tuple(play(_draw(tournament, company, fresh=fresh), player, progress=_counters[0].put))
+def _play(
+    job: int,
+    tournament: Tournament,
+    company: Company,
+    player: Player,
+    fresh: bool,  # noqa: FBT001  (it goes to another process as it is)
+) -> tuple[float, ...]:
+    return tuple(play(_draw(tournament, company, fresh=fresh), player, progress=partial(_tell, job)))
