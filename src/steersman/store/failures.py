@@ -24,13 +24,9 @@ __all__ = ["is_transient", "outlives_its_use", "translated", "translation"]
 _AGAIN = {"40001", "40P01", "23505"}
 # SQLSTATE classes: connection trouble, server shutting down or starting, too many connections.
 _GONE = {"08", "57", "53"}
+# SQLSTATE: the server told that it ends this connection, which the driver knows only later.
+_ENDED = {"57P01", "57P02", "57P03", "57P05"}
 # A server that was demoted, or told to refuse writes. A new connection may lead to the one that takes them now.
-_ENDED = {
-    "57P01",
-    "57P02",
-    "57P03",
-    "57P05",
-}  # the server told that it ends this connection; the driver knows later
 _READ_ONLY = "25006"
 _SQLITE_FULL = {"database or disk is full", "disk I/O error"}
 

@@ -16,7 +16,7 @@ __all__ = ["HotTransaction"]
 
 
 class HotTransaction:
-    """A write transaction that has begun, and a way back to SQLAlchemy for what is in no hurry."""
+    """A write transaction, and a way back to SQLAlchemy for what is in no hurry."""
 
     __slots__ = ("_driver", "_engine", "_joined", "_pipeline", "_raw", "cursor")
 
