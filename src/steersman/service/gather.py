@@ -61,7 +61,7 @@ class Gatherer(Generic[_Q, _A]):
         self._committer = committer
         self._limit = limit
         self._patience = patience
-        self._always_brief = brief
+        self._may_be_brief = brief
         self._brief = brief
         self._observe = observe
         self._waiting: OrderedDict[str | None, deque[_Entry[_Q, _A]]] = OrderedDict()
@@ -177,7 +177,7 @@ class Gatherer(Generic[_Q, _A]):
         started: float,
     ) -> None:
         seconds = time.monotonic() - started
-        self._brief = self._always_brief and seconds <= _BRIEF
+        self._brief = self._may_be_brief and seconds <= _BRIEF
         if self._committer.beside:
             self._start()  # what waits is committed while these answers are sent
         try:
